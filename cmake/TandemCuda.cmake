@@ -1,0 +1,15 @@
+# CUDA is optional: with a toolkit every kernels/**/*_cuda.cu is compiled, without one the CPU backend stands alone.
+include(CheckLanguage)
+file(GLOB_RECURSE TANDEM_CUDA_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*_cuda.cu)
+check_language(CUDA)
+if(CMAKE_CUDA_COMPILER)
+  enable_language(CUDA)
+  # CMake 3.25 does not know this toolkit's C++20 flag.
+  string(APPEND CMAKE_CUDA_FLAGS " -std=c++20")
+  find_package(CUDAToolkit REQUIRED)
+  list(LENGTH TANDEM_CUDA_SOURCES count)
+  message(STATUS "tandem: CUDA ${CUDAToolkit_VERSION} found, ${count} CUDA sources will be built")
+else()
+  set(TANDEM_CUDA_SOURCES "")
+  message(STATUS "tandem: no CUDA toolkit found, building the CPU backend only")
+endif()

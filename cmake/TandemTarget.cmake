@@ -1,0 +1,43 @@
+# One CMake target per row of the layer table: tandem_library(<row> SOURCES ... DEPS ...).
+# Warnings are errors for our own code only; generated code does not come through here.
+
+add_library(tandem_warnings INTERFACE)
+target_compile_options(tandem_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Werror>)
+
+add_library(tandem_options INTERFACE)
+target_include_directories(tandem_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(tandem_options INTERFACE
+  # One rounding per operation as written: results must not depend on what the compiler fuses.
+  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+if(TANDEM_SANITIZE)
+  target_compile_options(tandem_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TANDEM_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g1>)
+  target_link_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
+endif()
+
+function(tandem_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(tandem_${name} STATIC ${ARG_SOURCES})
+  add_library(tandem::${name} ALIAS tandem_${name})
+  target_link_libraries(tandem_${name} PUBLIC tandem_options ${ARG_DEPS} PRIVATE tandem_warnings)
+endfunction()
+
+function(tandem_binary name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE tandem_options tandem_warnings ${ARG_DEPS})
+endfunction()
+
+# A GoogleTest binary that ctest runs as one test, in the source root, with a time limit in seconds.
+function(tandem_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE tandem_options tandem_warnings ${ARG_DEPS} GTest::gmock_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
