@@ -14,8 +14,8 @@ namespace tandem {
 // A regular file mapped read-only for the life of the object.
 class MappedFile final {
  public:
-  // NOT_FOUND, PERMISSION_DENIED or INVALID_ARGUMENT (not a regular file), naming the path. An empty file maps to an
-  // empty span.
+  // NOT_FOUND, PERMISSION_DENIED or INVALID_ARGUMENT (not a regular file), naming the path. An
+  // empty file maps to an empty span.
   static absl::StatusOr<std::unique_ptr<MappedFile>> Open(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

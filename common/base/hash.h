@@ -10,8 +10,8 @@ struct XXH3_state_s;
 
 namespace tandem {
 
-// 64-bit XXH3 content hash that recognises equal bytes (model identity, checksums); not cryptographic. The result
-// depends on the concatenation of all updates, not on how they were cut.
+// 64-bit XXH3 content hash that recognises equal bytes (model identity, checksums); not
+// cryptographic. The result depends on the concatenation of all updates, not on how they were cut.
 class Hasher final {
  public:
   Hasher();

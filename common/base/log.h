@@ -10,7 +10,8 @@ enum class LogLevel { kInfo, kWarning, kError };
 // The process name that opens every line; set once in main before threads start.
 void SetLogName(const std::string& name);
 
-// One line on stderr: "<UTC time> <level> <name> <file>:<line>] text". A line is written whole, by one write call.
+// One line on stderr: "<UTC time> <level> <name> <file>:<line>] text". A line is written whole, by
+// one write call.
 class LogLine final {
  public:
   LogLine(LogLevel level, const char* file, int line);
