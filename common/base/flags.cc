@@ -9,10 +9,23 @@
 #include "common/base/log.h"
 
 namespace tandem {
+namespace {
+
+// Flags are spelled with dashes on the command line and with underscores in the code.
+void UseUnderscores(char* argument) {
+  if (argument[0] != '-') return;
+  char* name = argument + (argument[1] == '-' ? 2 : 1);
+  for (; *name != '\0' && *name != '='; ++name) {
+    if (*name == '-') *name = '_';
+  }
+}
+
+}  // namespace
 
 void ParseServiceFlags(int argc, char** argv, const std::string& name, const std::string& usage) {
   SetLogName(name);
   absl::SetProgramUsageMessage(usage);
+  for (int i = 1; i < argc; ++i) UseUnderscores(argv[i]);
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {
     std::fprintf(stderr, "%s: unexpected argument '%s'; see --help\n", name.c_str(), rest[1]);

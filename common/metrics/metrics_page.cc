@@ -40,8 +40,14 @@ absl::StatusOr<std::unique_ptr<MetricsPage>> MetricsPage::Create(const std::stri
   return page;
 }
 
+void MetricsPage::SetModel(const std::string& model) {
+  const std::lock_guard lock(model_mutex_);
+  model_ = model;
+}
+
 MetricLabels MetricsPage::WithModel(const MetricLabels& labels) const {
   MetricLabels all = labels;
+  const std::lock_guard lock(model_mutex_);
   all["model"] = model_;
   return all;
 }

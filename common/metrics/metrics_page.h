@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -31,7 +32,7 @@ class MetricsPage final {
   const std::string& address() const { return address_; }
 
   // Value of the `model` label of everything created later.
-  void SetModel(const std::string& model) { model_ = model; }
+  void SetModel(const std::string& model);
 
   // The metric of this name and these labels, created at 0 on first use. References stay valid as
   // long as the page.
@@ -49,6 +50,7 @@ class MetricsPage final {
  private:
   MetricsPage();
   MetricLabels WithModel(const MetricLabels& labels) const;
+  mutable std::mutex model_mutex_;
   std::string model_;
   std::string address_;
   std::shared_ptr<prometheus::Registry> registry_;

@@ -1,0 +1,163 @@
+#include "common/ipc/channel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "common/base/check.h"
+
+namespace tandem::ipc {
+namespace {
+
+uint64_t LoadStep(const StepRecord& record) {
+  return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(record.step))
+      .load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+BlockView::BlockView(const Layout& layout, void* control, void* features, uint64_t epoch)
+    : layout_(layout),
+      control_(static_cast<char*>(control)),
+      features_(static_cast<char*>(features)),
+      epoch_(epoch) {}
+
+char* BlockView::At(Layout::Offset offset, uint64_t index, uint64_t stride) const {
+  char* base = offset == Layout::kFeatures ? features_ : control_;
+  return base + layout_.offsets[offset] + index * stride;
+}
+
+BlockHeader* BlockView::header() const { return reinterpret_cast<BlockHeader*>(control_); }
+
+Word& BlockView::word(WordIndex index) const {
+  const uint64_t set = (epoch_ % 2) * kWordsPerEpoch;
+  return *reinterpret_cast<Word*>(At(Layout::kWords, set + index, sizeof(Word)));
+}
+
+StepRecord* BlockView::step(uint64_t step) const {
+  return reinterpret_cast<StepRecord*>(At(Layout::kSteps, step % kRing, sizeof(StepRecord)));
+}
+
+LaneRecord* BlockView::lanes(uint64_t step) const {
+  const uint64_t stride = static_cast<uint64_t>(layout_.sizes.max_lanes) * sizeof(LaneRecord);
+  return reinterpret_cast<LaneRecord*>(At(Layout::kLanes, step % kRing, stride));
+}
+
+int32_t* BlockView::tokens(uint64_t step) const {
+  const uint64_t stride = static_cast<uint64_t>(layout_.sizes.max_rows) * sizeof(int32_t);
+  return reinterpret_cast<int32_t*>(At(Layout::kTokens, step % kRing, stride));
+}
+
+DraftRecord* BlockView::drafts(uint64_t step) const {
+  const uint64_t stride = static_cast<uint64_t>(layout_.sizes.max_lanes) * sizeof(DraftRecord);
+  return reinterpret_cast<DraftRecord*>(At(Layout::kDrafts, step % kRing, stride));
+}
+
+float* BlockView::features(uint64_t step) const {
+  const uint64_t stride = 3 * sizeof(float) * static_cast<uint64_t>(layout_.sizes.width) *
+                          static_cast<uint64_t>(layout_.sizes.max_rows);
+  return reinterpret_cast<float*>(At(Layout::kFeatures, step % kRing, stride));
+}
+
+void VerifierChannel::Start(uint64_t nonce) const {
+  for (int i = 0; i < kWordsPerEpoch; ++i) {
+    view_.word(static_cast<WordIndex>(i)).value.store(0, std::memory_order_relaxed);
+  }
+  for (uint64_t copy = 0; copy < kRing; ++copy) *view_.step(copy) = StepRecord{};
+  *view_.header() = {.magic = kMagic,
+                     .layout_version = kLayoutVersion,
+                     .unused = 0,
+                     .epoch = view_.epoch(),
+                     .nonce = nonce,
+                     .answer = 0};
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void VerifierChannel::Begin(uint64_t step) const {
+  std::atomic_ref<uint64_t>(view_.step(step)->step).store(0, std::memory_order_relaxed);
+  // Whoever sees the lanes change also sees that the copy is no round any more.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void VerifierChannel::Publish(uint64_t step, int lanes) const {
+  CHECK_LE(lanes, view_.layout().sizes.max_lanes);
+  StepRecord* record = view_.step(step);
+  record->epoch = view_.epoch();
+  record->lanes = lanes;
+  std::atomic_ref<uint64_t>(record->step).store(step, std::memory_order_release);
+  ipc::Publish(view_.word(kVerified), step);
+}
+
+uint64_t VerifierChannel::drafted() const {
+  return view_.word(kDrafted).value.load(std::memory_order_acquire);
+}
+
+WaitResult VerifierChannel::WaitDrafted(uint64_t step, Clock::time_point deadline,
+                                        absl::FunctionRef<bool()> stopped) const {
+  return WaitAtLeast(view_.word(kDrafted), step, deadline, stopped);
+}
+
+void VerifierChannel::TakeDrafts(uint64_t step, absl::Span<DraftRecord> drafts) const {
+  CHECK_LE(drafts.size(), static_cast<size_t>(view_.layout().sizes.max_lanes));
+  std::memcpy(drafts.data(), view_.drafts(step), drafts.size() * sizeof(DraftRecord));
+}
+
+WaitResult VerifierChannel::Ping(uint64_t i, Clock::time_point deadline,
+                                 absl::FunctionRef<bool()> stopped) const {
+  ipc::Publish(view_.word(kPing), i);
+  return WaitAtLeast(view_.word(kPong), i, deadline, stopped);
+}
+
+uint64_t DrafterChannel::verified() const {
+  return view_.word(kVerified).value.load(std::memory_order_acquire);
+}
+
+WaitResult DrafterChannel::WaitVerified(uint64_t step, Clock::time_point deadline,
+                                        absl::FunctionRef<bool()> stopped) const {
+  return WaitAtLeast(view_.word(kVerified), step, deadline, stopped);
+}
+
+bool DrafterChannel::Read(uint64_t step, Round& round) const {
+  const LayoutSizes& sizes = view_.layout().sizes;
+  const StepRecord& record = *view_.step(step);
+  if (LoadStep(record) != step) return false;
+  const uint64_t epoch = record.epoch;
+  const int32_t lanes = record.lanes;
+  if (epoch != view_.epoch() || lanes < 0 || lanes > sizes.max_lanes) return false;
+  round.lanes.assign(view_.lanes(step), view_.lanes(step) + lanes);
+  round.tokens.assign(view_.tokens(step), view_.tokens(step) + sizes.max_rows);
+  // The copies above must not be read after the stamp below.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return LoadStep(record) == step;
+}
+
+bool DrafterChannel::ValidLane(const LaneRecord& lane, const Round& round) const {
+  const LayoutSizes& sizes = view_.layout().sizes;
+  if (lane.slot < 0 || lane.slot >= sizes.slots || lane.position < 0) return false;
+  if (lane.count < 1 || lane.count > sizes.max_rows) return false;
+  if (lane.first_row < 0 || lane.first_row > sizes.max_rows - lane.count) return false;
+  if (lane.wanted < 0 || lane.wanted > kMaxDrafts) return false;
+  const auto first = round.tokens.begin() + lane.first_row;
+  return std::all_of(first, first + lane.count,
+                     [&sizes](int32_t token) { return token >= 0 && token < sizes.vocab; });
+}
+
+bool DrafterChannel::MayBeOverwritten(uint64_t step) const {
+  // The pass that fills the copy again starts as soon as the round before it was published.
+  return verified() + 1 >= step + kRing;
+}
+
+void DrafterChannel::Publish(uint64_t step, absl::Span<const DraftRecord> drafts) const {
+  CHECK_LE(drafts.size(), static_cast<size_t>(view_.layout().sizes.max_lanes));
+  std::memcpy(view_.drafts(step), drafts.data(), drafts.size() * sizeof(DraftRecord));
+  ipc::Publish(view_.word(kDrafted), step);
+}
+
+WaitResult DrafterChannel::Pong(uint64_t i, Clock::time_point deadline,
+                                absl::FunctionRef<bool()> stopped) const {
+  const WaitResult result = WaitAtLeast(view_.word(kPing), i, deadline, stopped);
+  if (result == WaitResult::kReached) ipc::Publish(view_.word(kPong), i);
+  return result;
+}
+
+}  // namespace tandem::ipc

@@ -1,0 +1,115 @@
+#include "common/model/activations.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_format.h"
+#include "common/base/check.h"
+
+namespace tandem {
+namespace {
+
+// One allocation for all buffers, measured first and then dealt out.
+class Layout final {
+ public:
+  template <class T>
+  void Add(T** field, size_t count) {
+    fields_.push_back({reinterpret_cast<void**>(field), bytes_});
+    bytes_ += (count * sizeof(T) + 63) / 64 * 64;
+  }
+  size_t bytes() const { return bytes_; }
+  void Deal(void* memory) const {
+    for (const Field& field : fields_) *field.at = static_cast<uint8_t*>(memory) + field.offset;
+  }
+
+ private:
+  struct Field {
+    void** at;
+    size_t offset;
+  };
+  std::vector<Field> fields_;
+  size_t bytes_ = 0;
+};
+
+template <class T>
+void CopyVector(Backend* backend, T* to, const std::vector<T>& from) {
+  backend->CopyIn(to, from.data(), from.size() * sizeof(T));
+}
+
+}  // namespace
+
+void Activations::Impl::Upload(const DecodeBatch& batch) {
+  CHECK_LE(batch.rows(), max_rows);
+  CHECK_LE(batch.lanes(), max_lanes);
+  logit_count = static_cast<int>(batch.logit_rows.size());
+  CHECK_LE(logit_count, max_logit_rows);
+  host_row_tokens.clear();
+  for (const int32_t row : batch.logit_rows) {
+    host_row_tokens.push_back(batch.tokens[static_cast<size_t>(row)]);
+  }
+  CopyVector(backend, tokens, batch.tokens);
+  CopyVector(backend, offsets, batch.offsets);
+  CopyVector(backend, slots, batch.slots);
+  CopyVector(backend, provisional, batch.provisional);
+  CopyVector(backend, logit_rows, batch.logit_rows);
+  CopyVector(backend, row_tokens, host_row_tokens);
+}
+
+Activations::Activations(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Activations::~Activations() = default;
+
+absl::StatusOr<std::unique_ptr<Activations>> Activations::Create(Backend* backend,
+                                                                 const ModelConfig& config,
+                                                                 int max_rows, int max_logit_rows,
+                                                                 int max_lanes) {
+  auto impl = std::make_unique<Impl>();
+  impl->backend = backend;
+  impl->max_rows = max_rows;
+  impl->max_logit_rows = max_logit_rows;
+  impl->max_lanes = max_lanes;
+  impl->vocab = config.vocab;
+  const size_t rows = static_cast<size_t>(max_rows);
+  const size_t wanted = static_cast<size_t>(max_logit_rows);
+  const size_t lanes = static_cast<size_t>(max_lanes);
+  const size_t row_width = rows * config.width;
+  Layout layout;
+  layout.Add(&impl->tokens, rows);
+  layout.Add(&impl->offsets, lanes + 1);
+  layout.Add(&impl->slots, lanes);
+  layout.Add(&impl->provisional, lanes);
+  layout.Add(&impl->logit_rows, wanted);
+  layout.Add(&impl->row_tokens, wanted);
+  for (float** field :
+       {&impl->x, &impl->h, &impl->r, &impl->k, &impl->v, &impl->v_first, &impl->y}) {
+    layout.Add(field, row_width);
+  }
+  layout.Add(&impl->mixed, 6 * row_width);
+  layout.Add(&impl->scratch, 4 * row_width);
+  layout.Add(&impl->w_low, rows * config.decay_rank);
+  layout.Add(&impl->a_low, rows * config.icl_rank);
+  layout.Add(&impl->v_low, rows * config.value_rank);
+  layout.Add(&impl->g_low, rows * config.gate_rank);
+  layout.Add(&impl->act, rows * config.ffn);
+  layout.Add(&impl->head_h, wanted * config.width);
+  layout.Add(&impl->logits, wanted * config.vocab);
+  void* memory = backend->Allocate(layout.bytes());
+  if (memory == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "passes of %d tokens with %d logit rows need %.1f MiB of %s memory, which is not available",
+        max_rows, max_logit_rows, static_cast<double>(layout.bytes()) / (1 << 20),
+        backend->name()));
+  }
+  layout.Deal(memory);
+  return std::unique_ptr<Activations>(new Activations(std::move(impl)));
+}
+
+int Activations::max_rows() const { return impl_->max_rows; }
+View<const float> Activations::logits() const {
+  return {impl_->logits, static_cast<size_t>(impl_->logit_count) * impl_->vocab};
+}
+View<const int32_t> Activations::row_tokens() const {
+  return {impl_->row_tokens, static_cast<size_t>(impl_->logit_count)};
+}
+
+}  // namespace tandem

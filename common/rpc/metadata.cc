@@ -1,0 +1,85 @@
+#include "common/rpc/metadata.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/status.h"
+#include "common/rpc/validate.h"
+
+namespace tandem {
+namespace {
+
+constexpr char kTraceParent[] = "traceparent";
+constexpr char kTraceState[] = "tracestate";
+constexpr char kAuthorization[] = "authorization";
+constexpr size_t kMaxTraceState = 512;
+
+using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
+
+// The one value of `key`, empty if absent.
+absl::StatusOr<absl::string_view> Single(const Metadata& metadata, const char* key) {
+  const auto [begin, end] = metadata.equal_range(key);
+  if (begin == end) return absl::string_view();
+  if (std::next(begin) != end) return FieldError(key, "metadata may be sent once only");
+  return absl::string_view(begin->second.data(), begin->second.size());
+}
+
+// <2 hex>-<32 hex>-<16 hex>-<2 hex>, lower case; version ff and all-zero ids are invalid.
+bool IsTraceParent(absl::string_view text) {
+  constexpr absl::string_view kShape = "00-00000000000000000000000000000000-0000000000000000-00";
+  if (text.size() != kShape.size()) return false;
+  for (size_t i = 0; i < kShape.size(); ++i) {
+    const bool fits = kShape[i] == '-'
+                          ? text[i] == '-'
+                          : absl::ascii_isdigit(text[i]) || (text[i] >= 'a' && text[i] <= 'f');
+    if (!fits) return false;
+  }
+  return text.substr(0, 2) != "ff" && text.substr(3, 32) != kShape.substr(3, 32) &&
+         text.substr(36, 16) != kShape.substr(36, 16);
+}
+
+}  // namespace
+
+absl::StatusOr<RequestMetadata> ParseMetadata(const Metadata& metadata) {
+  RequestMetadata result;
+  ASSIGN_OR_RETURN(const absl::string_view priority, Single(metadata, kPriorityMetadata));
+  if (metadata.count(kPriorityMetadata) > 0) {
+    int32_t value = 0;
+    if (!absl::SimpleAtoi(priority, &value) || value < -kPriorityLimit || value > kPriorityLimit) {
+      return FieldError(kPriorityMetadata, absl::StrCat("'", priority, "' is not a number from ",
+                                                        -kPriorityLimit, " to ", kPriorityLimit));
+    }
+    result.priority = value;
+  }
+  ASSIGN_OR_RETURN(const absl::string_view parent, Single(metadata, kTraceParent));
+  if (metadata.count(kTraceParent) > 0 && !IsTraceParent(parent)) {
+    return FieldError(kTraceParent, "is not version-trace-parent-flags in lower-case hex");
+  }
+  result.traceparent = std::string(parent);
+  ASSIGN_OR_RETURN(const absl::string_view state, Single(metadata, kTraceState));
+  if (state.size() > kMaxTraceState) {
+    return FieldError(kTraceState, absl::StrCat("has ", state.size(), " bytes, at most ",
+                                                kMaxTraceState, " are taken"));
+  }
+  result.tracestate = std::string(state);
+  ASSIGN_OR_RETURN(const absl::string_view authorization, Single(metadata, kAuthorization));
+  if (metadata.count(kAuthorization) > 0 && authorization.empty()) {
+    return FieldError(kAuthorization, "is empty");
+  }
+  return result;
+}
+
+void Propagate(const RequestMetadata& metadata, grpc::ClientContext& context) {
+  if (metadata.priority.has_value()) {
+    context.AddMetadata(kPriorityMetadata, absl::StrCat(*metadata.priority));
+  }
+  if (!metadata.traceparent.empty()) context.AddMetadata(kTraceParent, metadata.traceparent);
+  if (!metadata.tracestate.empty()) context.AddMetadata(kTraceState, metadata.tracestate);
+}
+
+}  // namespace tandem

@@ -1,0 +1,185 @@
+#include "common/rpc/server.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "google/protobuf/struct.pb.h"
+#include "google/protobuf/util/json_util.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server_builder.h"
+
+namespace tandem {
+namespace {
+
+// What a call that has nothing left to do gets to reach its client.
+constexpr std::chrono::milliseconds kFlushGrace(1000);
+constexpr absl::Duration kForcedEnd = absl::Seconds(10);
+
+constexpr char kLiveness[] = "liveness";
+constexpr char kReadiness[] = "readiness";
+
+void AddArguments(grpc::ServerBuilder& builder) {
+  // Without this a second server on a taken port would start and share its clients.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+}
+
+void EnablePlugins() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  });
+}
+
+}  // namespace
+
+struct ServerRunner::State {
+  std::mutex mutex;
+  bool stopping = false;
+  bool drained = false;
+  StopSignals* signals = nullptr;  // while Run waits
+};
+
+absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(const ServerOptions& options) {
+  EnablePlugins();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
+  builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
+  AddArguments(builder);
+  for (grpc::Service* service : options.services) builder.RegisterService(service);
+  std::unique_ptr<ServerRunner> runner(new ServerRunner());
+  runner->server_ = builder.BuildAndStart();
+  const bool is_unix = absl::StartsWith(options.address, "unix:");
+  if (runner->server_ == nullptr || (port <= 0 && !is_unix)) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", options.address,
+                     "; choose a free port, or 0 for any, with --address"));
+  }
+  runner->health_names_ = options.health_names;
+  runner->state_ = std::make_shared<State>();
+  runner->port_ = is_unix ? 0 : port;
+  runner->address_ =
+      is_unix ? options.address
+              : absl::StrCat(options.address.substr(0, options.address.rfind(':')), ":", port);
+  runner->SetServing(false);
+  runner->SetLive(true);
+  return runner;
+}
+
+ServerRunner::~ServerRunner() {
+  if (server_ != nullptr) Shutdown();
+  if (!ready_path_.empty()) unlink(ready_path_.c_str());
+}
+
+void ServerRunner::SetServing(bool serving) {
+  const std::lock_guard lock(state_->mutex);
+  serving = serving && !state_->stopping;
+  grpc::HealthCheckServiceInterface* const health = server_->GetHealthCheckService();
+  for (const std::string& name : health_names_) health->SetServingStatus(name, serving);
+  health->SetServingStatus(kReadiness, serving);
+  health->SetServingStatus("", serving);
+}
+
+void ServerRunner::SetLive(bool live) {
+  server_->GetHealthCheckService()->SetServingStatus(kLiveness, live);
+}
+
+absl::Status ServerRunner::WriteReadyFile(const ReadyFile& file) {
+  if (file.path.empty()) return absl::OkStatus();
+  google::protobuf::Struct facts;
+  auto& fields = *facts.mutable_fields();
+  fields["process"].set_string_value(file.process);
+  fields["pid"].set_number_value(getpid());
+  fields["address"].set_string_value(address_);
+  fields["port"].set_number_value(port_);
+  fields["metrics_address"].set_string_value(file.metrics_address);
+  std::string json;
+  if (!google::protobuf::util::MessageToJsonString(facts, &json).ok()) {
+    return absl::InternalError("the ready file's facts have no JSON form");
+  }
+  const std::string temporary = absl::StrCat(file.path, ".", getpid());
+  std::ofstream out(temporary);
+  out << json << '\n';
+  out.close();
+  if (!out.good() || rename(temporary.c_str(), file.path.c_str()) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("cannot write --ready-file ", file.path));
+  }
+  ready_path_ = file.path;
+  return absl::OkStatus();
+}
+
+void ServerRunner::Run(StopSignals& signals, absl::Duration drain_timeout,
+                       const std::function<void()>& begin_drain) {
+  while (signals.Wait(absl::InfiniteDuration()) != StopSignals::Event::kSignal) continue;
+  LOG(INFO) << "stopping: new work is refused, running requests get "
+            << absl::FormatDuration(drain_timeout);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+    state_->signals = &signals;
+  }
+  SetServing(false);
+  begin_drain();
+  const absl::Time deadline = absl::Now() + drain_timeout;
+  StopSignals::Event event = StopSignals::Event::kWake;
+  while (!IsDrained() && event == StopSignals::Event::kWake) {
+    event = signals.Wait(deadline - absl::Now());
+  }
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->signals = nullptr;
+  }
+  const bool drained = IsDrained();
+  if (!drained) LOG(WARNING) << "requests are left; they are cancelled";
+  ShutdownWithin(drained);
+}
+
+void ServerRunner::Drained() {
+  const std::lock_guard lock(state_->mutex);
+  state_->drained = true;
+  if (state_->signals != nullptr) state_->signals->Wake();
+}
+
+bool ServerRunner::IsDrained() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->drained;
+}
+
+void ServerRunner::ShutdownWithin(bool flush) {
+  absl::Notification ended;
+  std::thread guard([&ended] {
+    if (ended.WaitForNotificationWithTimeout(kForcedEnd)) return;
+    LOG(ERROR) << "the server does not end; leaving without it";
+    _Exit(1);
+  });
+  const auto now = std::chrono::system_clock::now();
+  server_->Shutdown(flush ? now + kFlushGrace : now);
+  server_->Wait();
+  ended.Notify();
+  guard.join();
+}
+
+void ServerRunner::Shutdown() { ShutdownWithin(false); }
+
+}  // namespace tandem

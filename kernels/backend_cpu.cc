@@ -1,0 +1,90 @@
+#include <cstring>
+
+#include "kernels/accept/accept.h"
+#include "kernels/attend/attend.h"
+#include "kernels/backend.h"
+#include "kernels/channel_mix_key/channel_mix_key.h"
+#include "kernels/channel_mix_value/channel_mix_value.h"
+#include "kernels/draft_fuse/draft_fuse.h"
+#include "kernels/draft_head/draft_head.h"
+#include "kernels/draft_mix/draft_mix.h"
+#include "kernels/embed/embed.h"
+#include "kernels/head/head.h"
+#include "kernels/linear/linear.h"
+#include "kernels/linear/linear_cpu.h"
+#include "kernels/memory_cpu.h"
+#include "kernels/replay/replay.h"
+#include "kernels/thread_pool.h"
+#include "kernels/time_mix_core/time_mix_core.h"
+#include "kernels/time_mix_in/time_mix_in.h"
+#include "kernels/time_mix_out/time_mix_out.h"
+
+namespace tandem {
+namespace {
+
+// Runs every op at once on the calling thread and the pool.
+class BackendCpu final : public Backend {
+ public:
+  explicit BackendCpu(int threads) : pool_(threads) {}
+
+  const char* name() const override { return "cpu"; }
+  int threads() const override { return pool_.threads(); }
+
+  void* Allocate(size_t bytes) override { return memory_.Allocate(bytes); }
+  void* AllocateExported(size_t bytes, ExportHandle* handle) override {
+    return memory_.AllocateExported(bytes, handle);
+  }
+  bool SealForReaders(const ExportHandle& handle) override {
+    return MemoryCpu::SealForReaders(handle);
+  }
+  void* Import(const ExportHandle& handle, bool writable) override {
+    return memory_.Import(handle, writable);
+  }
+  void Unimport(void* memory) override { memory_.Unimport(memory); }
+
+  void CopyIn(void* to, const void* from, size_t bytes) override { Copy(to, from, bytes); }
+  void CopyOut(void* to, const void* from, size_t bytes) override { Copy(to, from, bytes); }
+  void Copy(void* to, const void* from, size_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  void Zero(void* to, size_t bytes) override {
+    if (bytes > 0) std::memset(to, 0, bytes);
+  }
+  void Wait() override {}
+
+  size_t PackedBytes(WeightFormat format, int rows, int cols) const override {
+    return LinearPackedBytes(format, rows, cols);
+  }
+  void Pack(void* to, WeightFormat format, const uint16_t* bf16, int rows, int cols) override {
+    LinearPack(to, format, bf16, rows, cols);
+  }
+
+  void Embed(const EmbedArgs& args) override { EmbedCpu(args, pool_); }
+  void TimeMixIn(const TimeMixInArgs& args) override { TimeMixInCpu(args, pool_); }
+  void TimeMixCore(const TimeMixCoreArgs& args) override { TimeMixCoreCpu(args, pool_); }
+  void TimeMixOut(const TimeMixOutArgs& args) override { TimeMixOutCpu(args, pool_); }
+  void ChannelMixKey(const ChannelMixKeyArgs& args) override { ChannelMixKeyCpu(args, pool_); }
+  void ChannelMixValue(const ChannelMixValueArgs& args) override {
+    ChannelMixValueCpu(args, pool_);
+  }
+  void Replay(const ReplayArgs& args) override { ReplayCpu(args, pool_); }
+  void Head(const HeadArgs& args) override { HeadCpu(args, pool_); }
+  void Linear(const LinearArgs& args) override { LinearCpu(args, pool_); }
+  void Accept(const AcceptArgs& args) override { AcceptCpu(args, pool_); }
+  void DraftFuse(const DraftFuseArgs& args) override { DraftFuseCpu(args, pool_); }
+  void Attend(const AttendArgs& args) override { AttendCpu(args, pool_); }
+  void DraftMix(const DraftMixArgs& args) override { DraftMixCpu(args, pool_); }
+  void DraftHead(const DraftHeadArgs& args) override { DraftHeadCpu(args, pool_); }
+
+ private:
+  ThreadPool pool_;
+  MemoryCpu memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeCpuBackend(int threads) {
+  return std::make_unique<BackendCpu>(threads);
+}
+
+}  // namespace tandem

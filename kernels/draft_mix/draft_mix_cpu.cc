@@ -1,0 +1,35 @@
+#include "kernels/draft_mix/draft_mix.h"
+#include "kernels/thread_pool.h"
+
+namespace tandem {
+
+void DraftMixCpu(const DraftMixArgs& args, ThreadPool& pool) {
+  const size_t c = static_cast<size_t>(args.width);
+  const size_t hidden_width = static_cast<size_t>(args.key.rows);
+  const View<float> mixed = args.scratch.Sub(0, args.rows * c);
+  const View<float> hidden = args.scratch.Sub(mixed.size, args.rows * hidden_width);
+  pool.ParallelFor(args.rows, [&](int row) {
+    const float* z = args.z.data + row * c;
+    const float* previous = args.z_prev[row];
+    float* to = mixed.data + row * c;
+    for (size_t i = 0; i < c; ++i) to[i] = z[i] + (previous[i] - z[i]) * args.x_k[i];
+  });
+  LinearCpu({.rows = args.rows,
+             .weight = args.key,
+             .x = mixed,
+             .x_stride = c,
+             .y = hidden,
+             .y_stride = hidden_width,
+             .epilogue = Epilogue::kReluSquare},
+            pool);
+  LinearCpu({.rows = args.rows,
+             .weight = args.value,
+             .x = hidden,
+             .x_stride = hidden_width,
+             .y = args.x,
+             .y_stride = c,
+             .epilogue = Epilogue::kAdd},
+            pool);
+}
+
+}  // namespace tandem

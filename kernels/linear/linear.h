@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/view.h"
+
+namespace tandem {
+
+class ThreadPool;
+
+enum class WeightFormat : int32_t {
+#define TANDEM_WEIGHT_FORMAT(name, folder) k##name,
+#include "kernels/linear/formats.def"
+#undef TANDEM_WEIGHT_FORMAT
+};
+
+// A weight matrix [rows, cols] = [outputs, inputs] in the memory layout of one backend; see
+// Backend::Pack. The layout depends on format, rows and cols only, so a process that maps another's
+// packed memory can use it as it is.
+struct Matrix {
+  WeightFormat format = WeightFormat::kBf16;
+  int rows = 0;  // outputs
+  int cols = 0;  // inputs
+  const void* data = nullptr;
+};
+
+// What happens to a finished sum before it is stored.
+enum class Epilogue : int32_t {
+  kStore,       // y = s
+  kAdd,         // y = y + s
+  kReluSquare,  // y = max(s, 0)^2
+  kTanh,        // y = tanh(s)
+  kSigmoid,     // y = 1 / (1 + e^-s)
+};
+
+// y = epilogue(x Wᵀ). Every sum is ((0 + x[0]·w[0]) + x[1]·w[1]) + ... in ascending order of the
+// input, each step one fused multiply-add in fp32; this order depends on nothing, so a row's result
+// depends neither on the other rows nor on the vector width or number of threads.
+struct LinearArgs {
+  int rows = 0;         // M >= 0
+  Matrix weight;        // [N, K]
+  View<const float> x;  // [M, x_stride], the first K of each row are read
+  size_t x_stride = 0;  // >= K
+  View<float> y;        // [M, y_stride], the first N of each row are written; must not overlap x
+  size_t y_stride = 0;  // >= N
+  Epilogue epilogue = Epilogue::kStore;
+  // Most inputs are zero, as after kReluSquare: skip their terms. A hint, the result is the same.
+  bool sparse = false;
+};
+
+void LinearCpu(const LinearArgs& args, ThreadPool& pool);
+
+}  // namespace tandem

@@ -1,0 +1,184 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "services/cli/bench_load.h"
+#include "services/cli/bench_plan.h"
+#include "services/cli/bench_report.h"
+#include "services/cli/command.h"
+#include "services/cli/group_process.h"
+#include "services/cli/request_options.h"
+#include "services/cli/runtime_directory.h"
+#include "services/cli/terminal.h"
+
+namespace tandem::cli {
+namespace {
+
+// Many streams share few connections; a server limits streams per connection.
+constexpr int kStreamsPerConnection = 16;
+constexpr absl::Duration kConnectLimit = absl::Seconds(10);
+constexpr absl::Duration kAttachLimit = absl::Seconds(30);
+
+struct BenchOptions {
+  std::string address = kDefaultAddress;
+  std::string model, verifier, prompts, json;
+  std::vector<std::string> up_flags;
+  std::string concurrency = "1,4";
+  int warm_up = 1;
+  int prefill = 0;
+  int prefill_samples = 9;
+  int hop_samples = 200;
+  LoadOptions load;
+};
+
+void ShowProgress(const std::string& text) {
+  const bool terminal = isatty(STDERR_FILENO) == 1;
+  // On a terminal one line is rewritten.
+  WriteAll(STDERR_FILENO, terminal ? absl::StrCat("\r\x1b[K", text) : absl::StrCat(text, "\n"));
+}
+
+void EndProgress() {
+  if (isatty(STDERR_FILENO) == 1) WriteAll(STDERR_FILENO, "\r\x1b[K");
+}
+
+std::vector<std::unique_ptr<Client>> MakeClients(const std::string& address, int concurrency) {
+  std::vector<std::unique_ptr<Client>> clients;
+  const int count = (concurrency + kStreamsPerConnection - 1) / kStreamsPerConnection;
+  for (int i = 0; i < count; ++i) clients.push_back(std::make_unique<Client>(address, true));
+  return clients;
+}
+
+// A drafter that has just been started attaches a little later; without one there is nothing to
+// wait for.
+absl::StatusOr<v1::GetModelResponse> WaitForDrafter(const Client& client, bool expected) {
+  const absl::Time deadline = absl::Now() + kAttachLimit;
+  for (;;) {
+    ASSIGN_OR_RETURN(v1::GetModelResponse model, client.GetModel());
+    if (model.drafter().attached() || !expected || absl::Now() > deadline) return model;
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+}
+
+absl::Status RunLoad(const std::string& address, const std::string& verifier,
+                     const std::vector<int>& levels, const BenchOptions& options,
+                     BenchReport& report) {
+  const Client client(address);
+  RETURN_IF_ERROR(client.WaitForConnection(kConnectLimit));
+  const bool own_group = !options.model.empty();
+  ASSIGN_OR_RETURN(report.model, WaitForDrafter(client, own_group));
+  for (const int level : levels) {
+    const auto clients = MakeClients(address, level);
+    LoadOptions warm_up = report.options;
+    warm_up.repeats = options.warm_up;
+    if (options.warm_up > 0) RunLevel(clients, warm_up, level);
+    report.levels.push_back(RunLevel(clients, report.options, level));
+  }
+  if (options.prefill > 0) {
+    ASSIGN_OR_RETURN(report.prefill,
+                     RunPrefill(client, report.options, options.prefill, options.prefill_samples));
+  }
+  if (!verifier.empty() && options.hop_samples > 0) {
+    const Client direct(verifier);
+    RETURN_IF_ERROR(direct.WaitForConnection(kConnectLimit));
+    ASSIGN_OR_RETURN(report.hop, RunHop(client, direct, report.options, options.hop_samples));
+  }
+  return absl::OkStatus();
+}
+
+// Failed replies are in the table; a script also wants to know.
+absl::Status CheckReplies(const BenchReport& report) {
+  int errors = 0, different = 0;
+  for (const LevelResult& level : report.levels) {
+    errors += level.drafted.errors + level.plain.errors;
+    different += level.different;
+  }
+  if (errors == 0 && different == 0) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(errors, " replies failed and ", different,
+                                         " differed with and without drafts; see the table"));
+}
+
+absl::Status RunBench(const BenchOptions& options) {
+  BenchReport report{.options = options.load};
+  report.options.on_progress = ShowProgress;
+  report.options.prompts = BuiltInPrompts();
+  if (!options.prompts.empty()) {
+    auto prompts = ReadPrompts(options.prompts);
+    if (!prompts.ok()) return AsUsageError(prompts.status());
+    report.options.prompts = *std::move(prompts);
+  }
+  ASSIGN_OR_RETURN(const std::vector<int> levels, ParseConcurrency(options.concurrency));
+  std::unique_ptr<GroupProcess> group;
+  if (!options.model.empty()) {
+    ShowProgress("starting a group");
+    ASSIGN_OR_RETURN(group, GroupProcess::Start(options.model, options.up_flags));
+  }
+  const std::string address = group ? group->address() : options.address;
+  const std::string verifier =
+      group && options.verifier.empty() ? group->verifier() : options.verifier;
+  const absl::Status status = RunLoad(address, verifier, levels, options, report);
+  EndProgress();
+  RETURN_IF_ERROR(status);
+  WriteAll(STDOUT_FILENO, BenchTable(report));
+  if (!options.json.empty()) {
+    const std::string text =
+        BenchJson(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    RETURN_IF_ERROR(WriteFileAtomically(options.json, text));
+  }
+  return CheckReplies(report);
+}
+
+void AddLoadOptions(CLI::App& app, BenchOptions& options) {
+  app.add_option("--prompts", options.prompts,
+                 "File with one prompt per line, as text or as JSON with \"prompt\" and \"name\"");
+  app.add_option("--concurrency", options.concurrency, "Replies at a time, as 1,4,16")
+      ->capture_default_str();
+  app.add_option("-n,--max-tokens", options.load.max_tokens, "Tokens of every reply")
+      ->check(CLI::Range(2, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--repeat", options.load.repeats, "How often every prompt is asked")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--warm-up", options.warm_up, "How often before the clock counts")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  app.add_option("--temperature", options.load.temperature, "0 is greedy")->capture_default_str();
+  app.add_option("--max-drafts", options.load.max_drafts,
+                 "Most drafts per step of the drafted replies; default: the server's schedule")
+      ->check(CLI::Range(0, 8));
+}
+
+}  // namespace
+
+Command MakeBenchCommand(CLI::App& root) {
+  CLI::App* app =
+      root.add_subcommand("bench", "Measure speed with and without drafts, in turns, in one run");
+  auto options = std::make_shared<BenchOptions>();
+  CLI::Option* address =
+      app->add_option("--address", options->address, "Router to measure")->capture_default_str();
+  app->add_option("--model", options->model, "Start a group for this model instead")
+      ->excludes(address);
+  app->add_option("--up-flag", options->up_flags, "With --model: one more flag for tandem up")
+      ->allow_extra_args(false);
+  AddLoadOptions(*app, *options);
+  app->add_option("--prefill", options->prefill,
+                  "Also measure a prompt of so many tokens against the decoding rate")
+      ->check(CLI::Range(1, 1 << 20));
+  app->add_option("--prefill-samples", options->prefill_samples, "How often")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app->add_option("--verifier", options->verifier,
+                  "Also measure what the router adds to the first token, against this verifier; "
+                  "known with --model");
+  app->add_option("--router-samples", options->hop_samples, "How often; 0: not")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  app->add_option("--json", options->json, "Also write the results to this file");
+  return {.app = app, .run = [options] { return RunBench(*options); }};
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "services/cli/bench_load.h"
+#include "tandem/v1/generation.pb.h"
+
+namespace tandem::cli {
+
+struct BenchReport {
+  v1::GetModelResponse model = {};
+  LoadOptions options = {};
+  std::vector<LevelResult> levels = {};
+  std::optional<PrefillResult> prefill = {};
+  std::optional<HopResult> hop = {};
+};
+
+// Two rows per concurrency, and a line each for the rest. Numbers that were not measured show as
+// "-".
+std::string BenchTable(const BenchReport& report);
+
+// The same and more as one object, with machine, version, date and settings.
+nlohmann::json BenchJson(const BenchReport& report);
+
+}  // namespace tandem::cli

@@ -1,0 +1,188 @@
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/file.h"
+#include "common/base/status_macros.h"
+#include "common/drafter/mtp/mtp_path.h"
+#include "common/model/model_path.h"
+#include "services/cli/command.h"
+#include "services/cli/group.h"
+#include "services/cli/runtime_directory.h"
+#include "services/cli/supervisor.h"
+#include "services/cli/terminal.h"
+
+namespace tandem::cli {
+namespace {
+
+struct UpOptions {
+  GroupOptions group = {.address = "127.0.0.1:50051",
+                        .verifier_address = "127.0.0.1:0",
+                        .router_metrics = "127.0.0.1:0",
+                        .verifier_metrics = "127.0.0.1:0",
+                        .drafter_metrics = "127.0.0.1:0"};
+  // Handed to the processes where given; see their --help.
+  std::string threads, max_sequences, max_sessions, queue_limit, draft_schedule;
+  std::string ready_file;
+  std::string colour = "auto";
+  int start_timeout_seconds = 300;
+};
+
+Colour ColourOf(absl::string_view name) {
+  if (name == "router") return Colour::kCyan;
+  return name == "verifier" ? Colour::kYellow : Colour::kMagenta;
+}
+
+void PrintLine(absl::string_view name, absl::string_view line, bool colour) {
+  const std::string prefix = absl::StrFormat("%-8s | ", name);
+  WriteAll(STDERR_FILENO, absl::StrCat(Paint(ColourOf(name), prefix, colour), line, "\n"));
+}
+
+// Both must be blocked before any child starts, so that none of them is lost.
+absl::StatusOr<int> StopFd() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  const int fd = signalfd(-1, &signals, SFD_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, "cannot make a signalfd");
+  return fd;
+}
+
+// Decides whether a drafter is started, and checks what can be checked before anything runs.
+absl::Status PrepareGroup(const UpOptions& options, GroupOptions& group) {
+  const auto path = ResolveModelPath(group.model);
+  if (!path.ok()) return AsUsageError(path.status());
+  const auto sidecar = ResolveMtpPath(group.mtp_path, path->folder);
+  if (!sidecar.ok()) return AsUsageError(sidecar.status());
+  // In process, the verifier itself drafts.
+  group.drafter = sidecar->has_value() && group.handoff != "inprocess";
+  if (!sidecar->has_value() && group.mtp_path != "off") {
+    std::fprintf(stderr, "tandem: no sidecar in %s/mtp, so replies are decoded without drafts\n",
+                 path->folder.c_str());
+  }
+  ASSIGN_OR_RETURN(group.binaries, OwnFolder());
+  const auto add = [&group](absl::string_view flag, const std::string& value, bool drafter) {
+    if (value.empty()) return;
+    group.verifier_flags.push_back(absl::StrCat(flag, "=", value));
+    if (drafter) group.drafter_flags.push_back(absl::StrCat(flag, "=", value));
+  };
+  add("--threads", options.threads, true);
+  add("--max-sequences", options.max_sequences, false);
+  add("--max-sessions", options.max_sessions, false);
+  add("--queue-limit", options.queue_limit, false);
+  add("--draft-schedule", options.draft_schedule, false);
+  return absl::OkStatus();
+}
+
+absl::Status RunUp(const UpOptions& options) {
+  GroupOptions group_options = options.group;
+  RETURN_IF_ERROR(PrepareGroup(options, group_options));
+  ASSIGN_OR_RETURN(const int stop_fd, StopFd());
+  ASSIGN_OR_RETURN(const RuntimeDirectory runtime, RuntimeDirectory::Create());
+  Group group(group_options, runtime.path());
+  const bool colour = UseColour(options.colour, STDERR_FILENO);
+  bool all_ready = false;
+  const auto write_ready_file = [&]() -> absl::Status {
+    if (!all_ready || options.ready_file.empty()) return absl::OkStatus();
+    return WriteFileAtomically(options.ready_file, group.ReadyJson());
+  };
+  Supervisor supervisor({
+      .children = group.Children(),
+      .stop_order = group.StopOrder(),
+      .start_timeout = absl::Seconds(options.start_timeout_seconds),
+      // A child has its own limit; this one is for a child that does not keep it.
+      .stop_timeout = absl::Seconds(group_options.drain_timeout_seconds + 15),
+      .stop_fd = stop_fd,
+      .on_line = [&](absl::string_view name,
+                     absl::string_view line) { PrintLine(name, line, colour); },
+      .on_event = [&](absl::string_view name,
+                      absl::string_view message) { PrintLine(name, message, colour); },
+      .on_ready = [&](absl::string_view name, pid_t pid, absl::string_view ready) -> absl::Status {
+        RETURN_IF_ERROR(group.SetReady(name, pid, ready));
+        return write_ready_file();
+      },
+      .on_all_ready = [&]() -> absl::Status {
+        all_ready = true;
+        WriteAll(STDOUT_FILENO,
+                 absl::StrCat("tandem is ready\n", group.Describe(), "Ctrl-C ends it\n"));
+        return write_ready_file();
+      },
+  });
+  const absl::Status status = supervisor.Run();
+  close(stop_fd);
+  if (!options.ready_file.empty()) unlink(options.ready_file.c_str());
+  return status;
+}
+
+void AddAddressOptions(CLI::App& app, GroupOptions& group) {
+  app.add_option("--address", group.address, "Where the router serves; port 0 takes a free one")
+      ->capture_default_str();
+  app.add_option("--verifier-address", group.verifier_address, "Where the verifier serves")
+      ->capture_default_str();
+  app.add_option("--router-metrics", group.router_metrics, "Address of the router's /metrics")
+      ->capture_default_str();
+  app.add_option("--verifier-metrics", group.verifier_metrics, "Address of the verifier's /metrics")
+      ->capture_default_str();
+  app.add_option("--drafter-metrics", group.drafter_metrics, "Address of the drafter's /metrics")
+      ->capture_default_str();
+}
+
+void AddPassThroughOptions(CLI::App& app, UpOptions& options) {
+  app.add_option("--threads", options.threads, "Compute threads of verifier and drafter");
+  app.add_option("--max-sequences", options.max_sequences, "Replies generated at the same time");
+  app.add_option("--max-sessions", options.max_sessions, "Sessions held");
+  app.add_option("--queue-limit", options.queue_limit, "Requests that may wait for a place");
+  app.add_option("--draft-schedule", options.draft_schedule,
+                 "Drafts per step by active replies, as 4:3,16:2,0:0")
+      ->envname("RWKV_MTP_K");
+  const auto add = [&app](const char* name, std::vector<std::string>& flags, const char* help) {
+    app.add_option(name, flags, help)->allow_extra_args(false)->take_all();
+  };
+  add("--router-flag", options.group.router_flags, "One more flag for the router; may be repeated");
+  add("--verifier-flag", options.group.verifier_flags, "One more flag for the verifier");
+  add("--drafter-flag", options.group.drafter_flags, "One more flag for the drafter");
+}
+
+}  // namespace
+
+Command MakeUpCommand(CLI::App& root) {
+  CLI::App* app = root.add_subcommand(
+      "up", "Start verifier, drafter and router as one group, and keep them running");
+  auto options = std::make_shared<UpOptions>();
+  GroupOptions& group = options->group;
+  app->add_option("--model", group.model, "Model folder or checkpoint file")->required();
+  AddAddressOptions(*app, group);
+  app->add_option("--mtp-path", group.mtp_path, "Sidecar: auto, off, or a folder")
+      ->envname("RWKV_MTP_PATH")
+      ->capture_default_str();
+  app->add_flag("--mtp-force", group.mtp_force, "Use a sidecar that was made for another model")
+      ->envname("RWKV_MTP_FORCE");
+  app->add_option("--handoff", group.handoff,
+                  "Between verifier and drafter: auto, host, device, or inprocess, which needs no "
+                  "drafter process")
+      ->check(CLI::IsMember({"auto", "host", "device", "inprocess"}));
+  AddPassThroughOptions(*app, *options);
+  app->add_option("--drain-timeout", group.drain_timeout_seconds,
+                  "Seconds that running replies get to end after Ctrl-C")
+      ->check(CLI::Range(0, 3600))
+      ->capture_default_str();
+  app->add_option("--start-timeout", options->start_timeout_seconds,
+                  "Seconds that a process may take to start")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
+  app->add_option("--ready-file", options->ready_file,
+                  "Write addresses and process ids there, as JSON, while all are ready");
+  app->add_option("--color", options->colour, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+  return {.app = app, .run = [options] { return RunUp(*options); }};
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,150 @@
+// The drafter process: attaches to a verifier's socket and drafts with the MTP sidecar.
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/file.h"
+#include "common/base/flags.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/drafter/mtp/mtp.h"
+#include "common/drafter/mtp/mtp_config.h"
+#include "common/drafter/mtp/mtp_file.h"
+#include "common/drafter/mtp/mtp_path.h"
+#include "common/metrics/metrics.h"
+#include "common/model/model_path.h"
+#include "common/rpc/stop_signals.h"
+#include "services/drafter/attach_loop.h"
+#include "services/drafter/ready_file.h"
+
+ABSL_FLAG(std::string, socket, "", "unix socket of the verifier's DraftService");
+ABSL_FLAG(std::string, model, "", "model file or folder, for --mtp-path=auto");
+ABSL_FLAG(std::string, mtp_path, "auto",
+          "sidecar folder; auto: mtp/ of the model folder; environment: RWKV_MTP_PATH");
+ABSL_FLAG(bool, mtp_force, false,
+          "draft although the sidecar names another base model; environment: RWKV_MTP_FORCE=1");
+ABSL_FLAG(int, threads, 0, "compute threads; 0: one per core");
+ABSL_FLAG(std::string, metrics_address, "127.0.0.1:0", "host:port of /metrics; empty: none");
+ABSL_FLAG(std::string, ready_file, "",
+          "JSON file written once the verifier has answered for the first time");
+
+namespace tandem {
+namespace {
+
+// A flag that was left at its default gives way to the environment.
+std::string MtpPath() {
+  const std::string flag = absl::GetFlag(FLAGS_mtp_path);
+  const char* environment = std::getenv("RWKV_MTP_PATH");
+  return flag == "auto" && environment != nullptr ? environment : flag;
+}
+
+bool MtpForce() {
+  const char* environment = std::getenv("RWKV_MTP_FORCE");
+  return absl::GetFlag(FLAGS_mtp_force) ||
+         (environment != nullptr && std::string(environment) == "1");
+}
+
+absl::StatusOr<std::string> SidecarFolder() {
+  std::string model_folder;
+  if (const std::string model = absl::GetFlag(FLAGS_model); !model.empty()) {
+    ASSIGN_OR_RETURN(const ModelPath path, ResolveModelPath(model));
+    model_folder = path.folder;
+  } else if (MtpPath() == "auto") {
+    return absl::InvalidArgumentError("--model or --mtp-path must say where the sidecar lies");
+  }
+  ASSIGN_OR_RETURN(const std::optional<std::string> folder,
+                   ResolveMtpPath(MtpPath(), model_folder));
+  if (!folder.has_value()) {
+    return absl::NotFoundError(absl::StrCat("no sidecar: --mtp-path=", MtpPath(), ", and ",
+                                            model_folder, "/mtp must exist for auto"));
+  }
+  return *folder;
+}
+
+DrafterFactory MtpFactory(const std::string& folder, bool force) {
+  return [folder, force](const DrafterInputs& inputs) -> absl::StatusOr<std::unique_ptr<Drafter>> {
+    ASSIGN_OR_RETURN(const std::unique_ptr<MtpFile> file,
+                     MtpFile::Open(folder,
+                                   {.name = inputs.model,
+                                    .layers = inputs.layers,
+                                    .width = inputs.sizes.width,
+                                    .vocab = inputs.sizes.vocab},
+                                   force));
+    for (const std::string& warning : file->warnings()) LOG(WARNING) << warning;
+    return Mtp::Create(inputs.backend, *file,
+                       {.vocab = inputs.sizes.vocab,
+                        .embedding = inputs.embedding,
+                        .head = inputs.head,
+                        .slots = inputs.sizes.slots,
+                        .max_lanes = inputs.sizes.max_lanes,
+                        .max_rows = inputs.sizes.max_rows});
+  };
+}
+
+absl::StatusOr<AttachLoop::Options> LoopOptions(const std::string& metrics_address) {
+  AttachLoop::Options options;
+  options.socket = absl::GetFlag(FLAGS_socket);
+  if (options.socket.empty()) return absl::InvalidArgumentError("--socket is required");
+  const int threads = absl::GetFlag(FLAGS_threads);
+  if (threads < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--threads=", threads, ": must be 0 or more"));
+  }
+  ASSIGN_OR_RETURN(const std::string folder, SidecarFolder());
+  ASSIGN_OR_RETURN(const MtpConfig config, ReadMtpConfig(folder + "/mtp.json"));
+  options.sidecar = {.base_model = config.base_model,
+                     .layers = config.layers,
+                     .width = config.width,
+                     .taps = {config.fuse_layers[0], config.fuse_layers[1]},
+                     .depth = config.depth,
+                     .window = config.window,
+                     .max_drafts = config.depth_adapter ? kMaxDrafts : 1,
+                     .force = MtpForce()};
+  options.make_backend = [threads] { return MakeCpuBackend(threads); };
+  options.make_drafter = MtpFactory(folder, MtpForce());
+  options.on_first_answer = [metrics_address] {
+    const absl::Status status = WriteReadyFile(absl::GetFlag(FLAGS_ready_file), metrics_address);
+    if (!status.ok()) LOG(ERROR) << status.message();
+  };
+  return options;
+}
+
+absl::Status Run() {
+  StopSignals signals;
+  ASSIGN_OR_RETURN(const std::unique_ptr<MetricsPage> page,
+                   MetricsPage::Create(absl::GetFlag(FLAGS_metrics_address)));
+  DrafterMetrics metrics(*page);
+  ASSIGN_OR_RETURN(AttachLoop::Options options, LoopOptions(page->address()));
+  LOG(INFO) << "drafter for " << options.sidecar.base_model << ", verifier at " << options.socket
+            << ", metrics at " << page->address();
+  AttachLoop loop(std::move(options), &metrics);
+  std::atomic<bool> stop{false};
+  std::thread worker([&loop, &stop] { loop.Run([&stop] { return stop.load(); }); });
+  while (signals.Wait(absl::InfiniteDuration()) != StopSignals::Event::kSignal) continue;
+  LOG(INFO) << "stopping";
+  stop.store(true);
+  worker.join();
+  if (const std::string ready = absl::GetFlag(FLAGS_ready_file); !ready.empty()) {
+    unlink(ready.c_str());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) {
+  tandem::ParseServiceFlags(argc, argv, "drafter",
+                            "Drafts tokens for a verifier with an MTP sidecar.");
+  const absl::Status status = tandem::Run();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "tandem-drafter: %s\n", std::string(status.message()).c_str());
+  return absl::IsInvalidArgument(status) ? 2 : 1;
+}

@@ -1,0 +1,106 @@
+#include "services/verifier/draft_exchange.h"
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+
+namespace tandem {
+
+DraftExchange::DraftExchange(DraftPort* port, VerifierMetrics* metrics, const Scheduler* scheduler)
+    : port_(port), metrics_(metrics), scheduler_(scheduler) {}
+
+void DraftExchange::Discard(Discarded reason, int count) {
+  metrics_->discarded_drafts[static_cast<size_t>(reason)]->Increment(count);
+}
+
+void DraftExchange::Collect() {
+  missing_ = port_->Attached() ? Undrafted::kWarmUp : Undrafted::kNoDrafter;
+  if (sent_.empty()) return;
+  results_.assign(sent_.size(), Drafts{});
+  const DraftOutcome outcome = port_->Collect(absl::MakeSpan(results_));
+  int wanted = 0;
+  for (const Sent& sent : sent_) wanted += sent.wanted;
+  switch (outcome) {
+    case DraftOutcome::kDrafted:
+      metrics_->draft_seconds.Observe(absl::ToDoubleSeconds(absl::Now() - published_at_));
+      break;
+    case DraftOutcome::kLate:
+      missing_ = Undrafted::kLate;
+      Discard(Discarded::kLate, wanted);
+      break;
+    case DraftOutcome::kInvalid:
+      missing_ = Undrafted::kNoDrafter;
+      Discard(Discarded::kInvalid, wanted);
+      break;
+    case DraftOutcome::kNoDrafter:
+      missing_ = Undrafted::kNoDrafter;
+      break;
+  }
+  for (size_t i = 0; i < sent_.size(); ++i) {
+    const int count =
+        outcome == DraftOutcome::kDrafted ? std::min(results_[i].count, sent_[i].wanted) : 0;
+    Reply* const reply = sent_[i].reply;
+    if (reply == nullptr) {
+      Discard(Discarded::kStale, count);
+      continue;
+    }
+    reply->drafts.assign(results_[i].tokens, results_[i].tokens + count);
+    reply->drafts_position = reply->session().position();
+  }
+  sent_.clear();
+}
+
+FeatureTap DraftExchange::Tap() {
+  rows_ = port_->Attached() ? port_->FeatureRows() : nullptr;
+  return {.taps = {port_->taps()[0], port_->taps()[1]}, .rows = rows_};
+}
+
+void DraftExchange::Publish(const std::vector<FedLane>& fed) {
+  if (rows_ == nullptr) return;
+  lanes_.clear();
+  int decoding = scheduler_->decoding();
+  for (const FedLane& lane : fed) decoding -= lane.ended && !lane.reply->prefilling();
+  for (const FedLane& lane : fed) {
+    if (AddLane(lane, decoding)) {
+      sent_.push_back({.reply = lane.ended ? nullptr : lane.reply, .wanted = lanes_.back().wanted});
+    }
+  }
+  if (lanes_.empty()) return;
+  published_at_ = absl::Now();
+  port_->Publish(lanes_);
+}
+
+bool DraftExchange::AddLane(const FedLane& fed, int decoding) {
+  const Reply& reply = *fed.reply;
+  const Session& session = reply.session();
+  const bool prefilling = reply.prefilling();
+  PublishedLane lane{.slot = session.slot().index(), .generation = session.slot().generation()};
+  if (fed.ended) {
+    // A kept session goes on later; its drafter stays warm if it was.
+    if (!session.kept() || reply.input().max_drafts == 0) return false;
+  } else if (prefilling) {
+    if (scheduler_->Wanted(reply, decoding + 1) == 0) return false;
+  } else {
+    lane.wanted = std::min(scheduler_->Wanted(reply, decoding), port_->max_drafts());
+    if (lane.wanted == 0) return false;
+  }
+  const int64_t last = session.position() - (prefilling ? 1 : 2);
+  const int64_t begin = std::max(fed.consumed, last - (kUsefulPositions - 1));
+  const int64_t end = std::min(session.consumed(), session.position() - 1);
+  if (begin >= end) return false;
+  lane.first_row = fed.first_row + static_cast<int>(begin - fed.consumed);
+  lane.count = static_cast<int>(end - begin);
+  lane.position = begin;
+  lane.next_tokens = session.tokens().data() + begin + 1;
+  lanes_.push_back(lane);
+  return true;
+}
+
+void DraftExchange::Forget(const Reply* reply) {
+  Discard(Discarded::kStale, static_cast<int>(reply->drafts.size()));
+  for (Sent& sent : sent_) {
+    if (sent.reply == reply) sent.reply = nullptr;
+  }
+}
+
+}  // namespace tandem

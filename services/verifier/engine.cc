@@ -1,0 +1,142 @@
+#include "services/verifier/engine.h"
+
+#include <atomic>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "services/verifier/engine_loop.h"
+
+namespace tandem {
+
+struct Engine::Shared {
+  Inbox inbox;
+  std::function<absl::Time()> now;
+  std::atomic<uint64_t> next_handle{1};
+  std::atomic<bool> stop{false};
+
+  // The last turn's EngineLoad, and when it ended.
+  std::atomic<bool> accepting{true};
+  std::atomic<int> slots{0};
+  std::atomic<int> slots_used{0};
+  std::atomic<int> active{0};
+  std::atomic<int> queued{0};
+  std::atomic<int> sessions{0};
+  std::atomic<bool> attached{false};
+  std::atomic<int64_t> turn_end_nanos{0};
+};
+
+Engine::Engine(std::unique_ptr<Shared> shared, std::unique_ptr<EngineLoop> loop)
+    : shared_(std::move(shared)), loop_(std::move(loop)) {}
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(Backend* backend, const Rwkv7* model,
+                                                       DraftPort* port, VerifierMetrics* metrics,
+                                                       EngineOptions options) {
+  auto shared = std::make_unique<Shared>();
+  shared->now = options.now;
+  ASSIGN_OR_RETURN(auto loop,
+                   EngineLoop::Create(backend, model, port, metrics, std::move(options)));
+  std::unique_ptr<Engine> engine(new Engine(std::move(shared), std::move(loop)));
+  engine->ShowLoad();
+  return engine;
+}
+
+Engine::~Engine() {
+  if (thread_.joinable()) {
+    shared_->inbox.Push([this] { shared_->stop = true; });
+    thread_.join();
+  }
+  for (const Inbox::Command& command : shared_->inbox.Take(absl::ZeroDuration())) command();
+  loop_->FailAll("the verifier is stopping");
+}
+
+void Engine::Start() {
+  thread_ = std::thread([this] {
+    while (!shared_->stop) RunOnce(absl::Seconds(1));
+  });
+}
+
+bool Engine::RunOnce(absl::Duration idle) {
+  const absl::Duration wait = std::min(idle, loop_->IdleTime());
+  for (const Inbox::Command& command : shared_->inbox.Take(wait)) command();
+  const bool ran = loop_->Turn();
+  ShowLoad();
+  return ran;
+}
+
+void Engine::ShowLoad() {
+  const EngineLoad load = loop_->Load();
+  shared_->accepting = load.accepting;
+  shared_->slots = load.slots;
+  shared_->slots_used = load.slots_used;
+  shared_->active = load.active;
+  shared_->queued = load.queued;
+  shared_->sessions = load.sessions;
+  shared_->attached = load.drafter_attached;
+  shared_->turn_end_nanos = absl::ToUnixNanos(shared_->now());
+}
+
+EngineLoad Engine::load() const {
+  const Shared& s = *shared_;
+  EngineLoad load{.accepting = s.accepting,
+                  .slots = s.slots,
+                  .slots_used = s.slots_used,
+                  .active = s.active,
+                  .queued = s.queued,
+                  .sessions = s.sessions,
+                  .drafter_attached = s.attached};
+  if (load.active + load.queued > 0 || !s.inbox.empty()) {
+    load.stalled = s.now() - absl::FromUnixNanos(s.turn_end_nanos);
+  }
+  return load;
+}
+
+uint64_t Engine::Submit(GenerationInput input, std::shared_ptr<TokenSink> sink) {
+  const uint64_t handle = shared_->next_handle++;
+  shared_->inbox.Push([this, handle, arrival = shared_->now(), input = std::move(input),
+                       sink = std::move(sink)]() mutable {
+    loop_->Submit(handle, arrival, std::move(input), std::move(sink));
+  });
+  return handle;
+}
+
+void Engine::Drop(uint64_t handle) {
+  shared_->inbox.Push([this, handle] { loop_->Drop(handle); });
+}
+
+void Engine::Cancel(std::string request_id, std::optional<int64_t> retain,
+                    std::function<void(absl::Status)> done) {
+  shared_->inbox.Push([this, id = std::move(request_id), retain, done = std::move(done)] {
+    done(loop_->Cancel(id, retain));
+  });
+}
+
+void Engine::OpenSession(std::string id, absl::Duration idle_timeout,
+                         std::function<void(absl::StatusOr<SessionInfo>)> done) {
+  shared_->inbox.Push([this, id = std::move(id), idle_timeout, done = std::move(done)] {
+    done(loop_->OpenSession(id, idle_timeout));
+  });
+}
+
+void Engine::DescribeSession(std::string id,
+                             std::function<void(absl::StatusOr<SessionInfo>)> done) {
+  shared_->inbox.Push(
+      [this, id = std::move(id), done = std::move(done)] { done(loop_->DescribeSession(id)); });
+}
+
+void Engine::ListSessions(std::string after, int limit,
+                          std::function<void(std::vector<SessionInfo>)> done) {
+  shared_->inbox.Push([this, after = std::move(after), limit, done = std::move(done)] {
+    done(loop_->ListSessions(after, limit));
+  });
+}
+
+void Engine::CloseSession(std::string id, std::function<void(absl::Status)> done) {
+  shared_->inbox.Push(
+      [this, id = std::move(id), done = std::move(done)] { done(loop_->CloseSession(id)); });
+}
+
+void Engine::Drain(absl::Duration timeout, std::function<void()> done) {
+  shared_->inbox.Push([this, timeout, done = std::move(done)] { loop_->Drain(timeout, done); });
+}
+
+}  // namespace tandem

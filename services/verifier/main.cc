@@ -1,0 +1,110 @@
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/flags.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "services/verifier/verifier.h"
+
+namespace {
+
+std::string FromEnvironment(const char* name, const char* otherwise) {
+  const char* const value = getenv(name);
+  return value != nullptr ? value : otherwise;
+}
+
+}  // namespace
+
+ABSL_FLAG(std::string, model, "", "model folder or checkpoint file (.pth, .safetensors)");
+ABSL_FLAG(std::string, address, "127.0.0.1:0", "host:port to serve on; port 0 takes a free one");
+ABSL_FLAG(std::string, metrics_address, "", "host:port of /metrics; empty: none");
+ABSL_FLAG(std::string, ready_file, "", "written, as JSON with the bound addresses, when serving");
+ABSL_FLAG(std::string, backend, "cpu", "where the base model runs: cpu");
+ABSL_FLAG(int, threads, 0, "threads of the CPU backend; 0: one per core");
+ABSL_FLAG(std::string, handoff, "auto", "hand-off to the drafter: auto, host, inprocess or device");
+ABSL_FLAG(std::string, draft_socket, "",
+          "unix socket for the drafter process; empty: none can attach");
+ABSL_FLAG(std::string, mtp_path, FromEnvironment("RWKV_MTP_PATH", "auto"),
+          "sidecar: auto, off or a folder; default RWKV_MTP_PATH");
+ABSL_FLAG(bool, mtp_force, FromEnvironment("RWKV_MTP_FORCE", "") == "1",
+          "use a sidecar of another base model of the same width; default RWKV_MTP_FORCE");
+ABSL_FLAG(std::string, draft_schedule, FromEnvironment("RWKV_MTP_K", "4:3,16:2,0:0"),
+          "drafts per step by decoding sequences, limit:drafts; default RWKV_MTP_K");
+ABSL_FLAG(int, max_sequences, 32, "sequences in a step, and state slots");
+ABSL_FLAG(int, max_sessions, 1024, "sessions held, in slots or in host memory");
+ABSL_FLAG(int, queue_limit, 256, "requests that may wait for a slot");
+ABSL_FLAG(int, prefill_chunk, 256, "most prompt tokens of one sequence in a step");
+ABSL_FLAG(int, prefill_budget, 512, "most prompt tokens of a step");
+ABSL_FLAG(int, max_prompt_tokens, 65536, "most prompt tokens of a request");
+ABSL_FLAG(int, max_tokens_limit, 8192, "most tokens of a reply");
+ABSL_FLAG(absl::Duration, max_request_time, absl::Hours(1), "deadline of calls that bring none");
+ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(30), "time for running requests at a stop");
+ABSL_FLAG(absl::Duration, stall_limit, absl::Seconds(30),
+          "without progress for so long while work waits: liveness fails");
+
+namespace tandem {
+namespace {
+
+absl::Status CheckAtLeast(const char* flag, int value, int least) {
+  if (value >= least) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, "=", value, ": must be at least ", least));
+}
+
+absl::StatusOr<VerifierOptions> ReadFlags() {
+  VerifierOptions options;
+  options.model = absl::GetFlag(FLAGS_model);
+  if (options.model.empty())
+    return absl::InvalidArgumentError("--model: name a model folder or file");
+  options.address = absl::GetFlag(FLAGS_address);
+  options.metrics_address = absl::GetFlag(FLAGS_metrics_address);
+  options.ready_file = absl::GetFlag(FLAGS_ready_file);
+  options.backend = absl::GetFlag(FLAGS_backend);
+  options.threads = absl::GetFlag(FLAGS_threads);
+  options.draft_socket = absl::GetFlag(FLAGS_draft_socket);
+  options.mtp_path = absl::GetFlag(FLAGS_mtp_path);
+  options.mtp_force = absl::GetFlag(FLAGS_mtp_force);
+  options.max_request_time = absl::GetFlag(FLAGS_max_request_time);
+  options.stall_limit = absl::GetFlag(FLAGS_stall_limit);
+  ASSIGN_OR_RETURN(options.handoff, ParseHandoff(absl::GetFlag(FLAGS_handoff)));
+  EngineOptions& engine = options.engine;
+  engine.max_sequences = absl::GetFlag(FLAGS_max_sequences);
+  engine.max_sessions = absl::GetFlag(FLAGS_max_sessions);
+  engine.queue_limit = absl::GetFlag(FLAGS_queue_limit);
+  engine.prefill_chunk = absl::GetFlag(FLAGS_prefill_chunk);
+  engine.prefill_budget = absl::GetFlag(FLAGS_prefill_budget);
+  engine.max_prompt_tokens = absl::GetFlag(FLAGS_max_prompt_tokens);
+  engine.drain_timeout = absl::GetFlag(FLAGS_drain_timeout);
+  options.max_tokens = static_cast<uint32_t>(absl::GetFlag(FLAGS_max_tokens_limit));
+  ASSIGN_OR_RETURN(engine.schedule, DraftSchedule::Parse(absl::GetFlag(FLAGS_draft_schedule)));
+  RETURN_IF_ERROR(CheckAtLeast("threads", options.threads, 0));
+  RETURN_IF_ERROR(CheckAtLeast("max_sequences", engine.max_sequences, 1));
+  RETURN_IF_ERROR(CheckAtLeast("max_sessions", engine.max_sessions, 0));
+  RETURN_IF_ERROR(CheckAtLeast("queue_limit", engine.queue_limit, 0));
+  RETURN_IF_ERROR(CheckAtLeast("prefill_chunk", engine.prefill_chunk, 1));
+  RETURN_IF_ERROR(CheckAtLeast("prefill_budget", engine.prefill_budget, 1));
+  RETURN_IF_ERROR(CheckAtLeast("max_prompt_tokens", engine.max_prompt_tokens, 1));
+  RETURN_IF_ERROR(CheckAtLeast("max_tokens_limit", absl::GetFlag(FLAGS_max_tokens_limit), 1));
+  return options;
+}
+
+absl::Status Main(StopSignals& signals) {
+  ASSIGN_OR_RETURN(VerifierOptions options, ReadFlags());
+  return RunVerifier(std::move(options), signals);
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) {
+  tandem::StopSignals signals;
+  tandem::ParseServiceFlags(argc, argv, "verifier",
+                            "tandem-verifier --model=FOLDER: the base model as a gRPC service");
+  const absl::Status status = tandem::Main(signals);
+  if (status.ok()) return 0;
+  fprintf(stderr, "tandem-verifier: %s\n", std::string(status.message()).c_str());
+  return absl::IsInvalidArgument(status) ? 2 : 1;
+}

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/rpc/stop_signals.h"
+#include "services/verifier/engine_options.h"
+#include "services/verifier/handoff.h"
+
+namespace tandem {
+
+// What the flags of a verifier process say.
+struct VerifierOptions {
+  std::string model;  // folder or checkpoint file
+  std::string address = "127.0.0.1:0";
+  std::string metrics_address;
+  std::string ready_file;
+  std::string backend = "cpu";
+  int threads = 0;
+  Handoff handoff = Handoff::kAuto;
+  std::string draft_socket;
+  std::string mtp_path = "auto";
+  bool mtp_force = false;
+  uint32_t max_tokens = 0;  // of a reply
+  absl::Duration max_request_time = absl::Hours(1);
+  absl::Duration stall_limit = absl::Seconds(30);  // without progress: not alive
+  EngineOptions engine;
+};
+
+// Loads the model, serves until a stop signal or a Drain call has been obeyed, and returns. Errors
+// of the start-up name what was wrong and what would be right.
+absl::Status RunVerifier(VerifierOptions options, StopSignals& signals);
+
+}  // namespace tandem

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/draft_head/draft_head.h"
+#include "kernels/linear/linear.h"
+
+namespace tandem {
+
+// The CPU backend, remembering the draft logits of every DraftHead call, with as much memory as the
+// test allows.
+class RecordingBackend final : public Backend {
+ public:
+  explicit RecordingBackend(int threads) : real_(MakeCpuBackend(threads)) {}
+
+  // [calls][rows · V]
+  std::vector<std::vector<float>> draft_logits;
+  size_t allocation_limit = SIZE_MAX;  // bytes of one allocation
+
+  const char* name() const override { return real_->name(); }
+  int threads() const override { return real_->threads(); }
+  void* Allocate(size_t bytes) override {
+    return bytes > allocation_limit ? nullptr : real_->Allocate(bytes);
+  }
+  void* AllocateExported(size_t bytes, ExportHandle* handle) override {
+    return real_->AllocateExported(bytes, handle);
+  }
+  bool SealForReaders(const ExportHandle& handle) override { return real_->SealForReaders(handle); }
+  void* Import(const ExportHandle& handle, bool writable) override {
+    return real_->Import(handle, writable);
+  }
+  void Unimport(void* memory) override { real_->Unimport(memory); }
+  void CopyIn(void* to, const void* from, size_t n) override { real_->CopyIn(to, from, n); }
+  void CopyOut(void* to, const void* from, size_t n) override { real_->CopyOut(to, from, n); }
+  void Copy(void* to, const void* from, size_t n) override { real_->Copy(to, from, n); }
+  void Zero(void* to, size_t bytes) override { real_->Zero(to, bytes); }
+  void Wait() override { real_->Wait(); }
+  size_t PackedBytes(WeightFormat format, int rows, int cols) const override {
+    return real_->PackedBytes(format, rows, cols);
+  }
+  void Pack(void* to, WeightFormat format, const uint16_t* bf16, int rows, int cols) override {
+    real_->Pack(to, format, bf16, rows, cols);
+  }
+  void Embed(const EmbedArgs& args) override { real_->Embed(args); }
+  void TimeMixIn(const TimeMixInArgs& args) override { real_->TimeMixIn(args); }
+  void TimeMixCore(const TimeMixCoreArgs& args) override { real_->TimeMixCore(args); }
+  void TimeMixOut(const TimeMixOutArgs& args) override { real_->TimeMixOut(args); }
+  void ChannelMixKey(const ChannelMixKeyArgs& args) override { real_->ChannelMixKey(args); }
+  void ChannelMixValue(const ChannelMixValueArgs& args) override { real_->ChannelMixValue(args); }
+  void Replay(const ReplayArgs& args) override { real_->Replay(args); }
+  void Head(const HeadArgs& args) override { real_->Head(args); }
+  void Linear(const LinearArgs& args) override { real_->Linear(args); }
+  void Accept(const AcceptArgs& args) override { real_->Accept(args); }
+  void DraftFuse(const DraftFuseArgs& args) override { real_->DraftFuse(args); }
+  void Attend(const AttendArgs& args) override { real_->Attend(args); }
+  void DraftMix(const DraftMixArgs& args) override { real_->DraftMix(args); }
+  void DraftHead(const DraftHeadArgs& args) override {
+    real_->DraftHead(args);
+    const size_t count = static_cast<size_t>(args.rows) * args.vocab;
+    draft_logits.emplace_back(args.logits.data, args.logits.data + count);
+  }
+
+ private:
+  std::unique_ptr<Backend> real_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,11 @@
+#include <cstddef>
+#include <cstdint>
+
+#include "common/model/safetensors/safetensors_reader.h"
+#include "tests/fuzz/check_tensors.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto tensors = tandem::ReadSafetensors({data, size}, "fuzz");
+  if (tensors.ok()) tandem::CheckTensors(*tensors, {data, size});
+  return 0;
+}

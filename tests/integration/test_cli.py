@@ -1,0 +1,120 @@
+"""The tandem command as a user runs it."""
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+from processes import MODEL, free_port, wait_until
+
+
+def run(binaries, *arguments, timeout=120, **options):
+    return subprocess.run([str(binaries / "tandem"), *arguments], capture_output=True, text=True, timeout=timeout, **options)
+
+
+@pytest.fixture(scope="module")
+def up(binaries, tmp_path_factory):
+    """A running `tandem up`: (Popen, router address, log path)."""
+    folder = tmp_path_factory.mktemp("up")
+    address = f"127.0.0.1:{free_port()}"
+    with open(folder / "log", "wb") as log:
+        process = subprocess.Popen([str(binaries / "tandem"), "up", f"--model={MODEL}", f"--address={address}",
+                                    f"--ready-file={folder / 'ready'}"], stdout=log, stderr=log, cwd=folder)
+    wait_until(lambda: (folder / "ready").exists() or process.poll() is not None, 60, "tandem up")
+    assert process.poll() is None, (folder / "log").read_text()
+    yield process, address, folder / "log"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0, (folder / "log").read_text()
+
+
+def children(pid):
+    """{name: pid} of the living direct children."""
+    names = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                stat = open(f"/proc/{entry}/stat").read()
+            except OSError:
+                continue
+            name, rest = stat[stat.index("(") + 1:stat.rindex(")")], stat[stat.rindex(")") + 2:].split()
+            if int(rest[1]) == pid and rest[0] != "Z":
+                names[name] = int(entry)
+    return names
+
+
+def test_generate_json_equals_golden(binaries, up, golden):
+    case = golden["cases"][0]
+    out = run(binaries, "generate", "--address", up[1], "--temperature", "0", "--max-tokens", "96", "--ignore-eos",
+              "--json", case["text"])
+    assert out.returncode == 0, out.stderr
+    reply = json.loads(out.stdout)
+    assert reply["text"] == case["greedy_text"] and reply["token_ids"] == case["greedy_96"]
+    assert reply["usage"]["generated_tokens"] == 96 and reply["finish_reason"] == "MAX_TOKENS"
+    assert reply["timings"]["time_to_first_token_seconds"] > 0
+
+
+def test_show_drafts_prints_the_same_text_and_statistics(binaries, up, golden):
+    case = golden["cases"][1]
+    out = run(binaries, "generate", "--address", up[1], "--temperature", "0", "--max-tokens", "96", "--ignore-eos",
+              "--show-drafts", "--color=always", case["text"])
+    assert out.returncode == 0, out.stderr
+    import re
+    assert re.sub(r"\x1b\[[0-9;]*m", "", out.stdout).strip() == case["greedy_text"].strip()
+    assert "\x1b[" in out.stdout and "tokens per step" in out.stderr
+
+
+def test_chat_reads_standard_input(binaries, up):
+    out = run(binaries, "chat", "--address", up[1], "--max-tokens", "12", input="Hello\n/stats\n/quit\n")
+    assert out.returncode == 0, out.stderr
+
+
+def test_inspect_names_shape_and_sidecar(binaries):
+    out = run(binaries, "inspect", str(MODEL), "--json")
+    assert out.returncode == 0, out.stderr
+    facts = json.loads(out.stdout)
+    assert facts["parameters"] == 9067264
+    assert run(binaries, "inspect", str(MODEL)).returncode == 0
+
+
+def test_errors_are_one_line_that_helps(binaries, tmp_path):
+    nowhere = run(binaries, "generate", "--address", "127.0.0.1:1", "x")
+    assert nowhere.returncode == 1 and nowhere.stderr.count("\n") == 1 and "tandem up" in nowhere.stderr
+    missing = run(binaries, "inspect", str(tmp_path / "missing"))
+    assert missing.returncode == 2 and missing.stderr.count("\n") == 1 and "missing" in missing.stderr
+    bad = run(binaries, "up", "--model", str(tmp_path))
+    assert bad.returncode == 2 and str(tmp_path) in bad.stderr
+    assert run(binaries, "generate", "--temprature", "1", "x").returncode == 2
+
+
+def test_bench_compares_with_and_without_drafting(binaries, up, tmp_path):
+    out = run(binaries, "bench", "--address", up[1], "--max-tokens", "24", "--concurrency", "1,2",
+              "--json", str(tmp_path / "bench.json"), timeout=300)
+    assert out.returncode == 0, out.stderr
+    assert "ratio" in out.stdout
+    json.loads((tmp_path / "bench.json").read_text())
+
+
+def test_up_restarts_a_dead_child(binaries, up, golden):
+    process, address, log = up
+    for name in ("tandem-drafter", "tandem-verifier", "tandem-router"):
+        pid = children(process.pid)[name]
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: children(process.pid).get(name, pid) != pid, 30, f"{name} restarted: {log}")
+
+        def answers():
+            out = run(binaries, "generate", "--address", address, "--temperature", "0", "--max-tokens", "8", "--json", "x")
+            return out.returncode == 0
+        wait_until(answers, 60, f"serving after {name} was killed")
+
+
+def test_no_process_outlives_the_group(binaries, tmp_path):
+    """Even when the supervisor itself is killed."""
+    process = subprocess.Popen([str(binaries / "tandem"), "up", f"--model={MODEL}", "--address=127.0.0.1:0",
+                                f"--ready-file={tmp_path / 'ready'}"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, cwd=tmp_path)
+    wait_until(lambda: (tmp_path / "ready").exists(), 60, "tandem up")
+    pids = children(process.pid).values()
+    assert len(pids) == 3
+    process.kill()
+    process.wait()
+    wait_until(lambda: not any(os.path.exists(f"/proc/{p}") for p in pids), 20, "children gone")

@@ -1,0 +1,161 @@
+#include "tests/unit/drafter/handoff_harness.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/check.h"
+#include "kernels/linear/linear.h"
+#include "tests/unit/drafter/fake_drafter.h"
+
+namespace tandem {
+namespace {
+
+std::string SocketPath() {
+  static std::atomic<int> count{0};
+  return absl::StrCat(::testing::TempDir(), "/handoff-", getpid(), "-", ++count, ".sock");
+}
+
+}  // namespace
+
+HandoffHarness::HandoffHarness(DraftDeadline::Options deadline, double release_window_seconds)
+    : backend(MakeCpuBackend(1)),
+      page(*MetricsPage::Create("")),
+      metrics(std::make_unique<VerifierMetrics>(*page)),
+      blocks(*DraftBlocks::Create(backend.get(), kTestSizes)),
+      descriptors(*ipc::DescriptorServer::Start(SocketPath())),
+      embedding(
+          *ipc::Region::Create("embedding", sizeof(float) * kTestSizes.vocab * kTestSizes.width)),
+      head(*ipc::Region::Create(
+          "head", backend->PackedBytes(WeightFormat::kBf16, kTestSizes.vocab, kTestSizes.width))) {
+  DraftAttachment::Options options;
+  options.facts.identity = *ipc::OwnIdentity("cpu");
+  options.facts.identity.pid = 1;
+  options.facts.model = "some-model";
+  options.facts.layers = 6;
+  options.facts.width = kTestSizes.width;
+  options.facts.taps[0] = 1;
+  options.facts.taps[1] = 3;
+  options.weight_descriptors = {embedding->fd(), head->fd()};
+  options.sidecar = "some sidecar";
+  attachment =
+      std::make_unique<DraftAttachment>(options, blocks.get(), descriptors.get(), metrics.get());
+  IpcDraftPort::Options port_options;
+  port_options.taps[0] = 1;
+  port_options.taps[1] = 3;
+  port_options.max_drafts = kMaxDrafts;
+  port_options.vocab = kTestSizes.vocab;
+  port_options.deadline = deadline;
+  port_options.release_window_seconds = release_window_seconds;
+  port = std::make_unique<IpcDraftPort>(port_options, attachment.get(), metrics.get());
+}
+
+HandoffHarness::~HandoffHarness() = default;
+
+DrafterFacts HandoffHarness::Facts() const {
+  DrafterFacts facts;
+  facts.identity = *ipc::OwnIdentity("cpu");
+  facts.base_model = "some-model";
+  facts.layers = 6;
+  facts.width = kTestSizes.width;
+  facts.taps[0] = 1;
+  facts.taps[1] = 3;
+  facts.kind = "mtp";
+  facts.depth = 3;
+  facts.window = 512;
+  facts.max_drafts = kMaxDrafts;
+  return facts;
+}
+
+Drafts HandoffHarness::Round(int slot, int64_t position, int count, int wanted) {
+  constexpr int kFirstRow = 2;
+  std::vector<int32_t> next_tokens;
+  float* rows = port->FeatureRows();
+  for (int i = 0; i < count; ++i) {
+    next_tokens.push_back(Token(slot, position + i));
+    if (rows == nullptr) continue;
+    rows[static_cast<size_t>(kFirstRow + i) * 3 * kTestSizes.width] =
+        FakeFeature(slot, position + i);
+  }
+  const PublishedLane lane = {.slot = slot,
+                              .generation = 1,
+                              .first_row = kFirstRow,
+                              .count = count,
+                              .wanted = wanted,
+                              .position = position,
+                              .next_tokens = next_tokens.data()};
+  port->Publish({&lane, 1});
+  Drafts drafts;
+  outcome = port->Collect({&drafts, 1});
+  return drafts;
+}
+
+Drafts HandoffHarness::Expected(int slot, int64_t position, int count, int wanted) {
+  Drafts drafts;
+  drafts.count = wanted;
+  const int64_t last = position + count - 1;
+  for (int k = 0; k < wanted; ++k) {
+    drafts.tokens[k] = FakeDraft(Token(slot, last), last, k, kTestSizes.vocab);
+  }
+  return drafts;
+}
+
+double HandoffHarness::CounterValue(const std::string& line) const {
+  for (absl::string_view text : absl::StrSplit(page->Text(), '\n')) {
+    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(text, ' ');
+    double value = 0;
+    if (parts.first == line && absl::SimpleAtod(parts.second, &value)) return value;
+  }
+  return -1;
+}
+
+MappedOffer MapOffer(const HandoffHarness& harness, const DraftOffer& offer) {
+  const ipc::Layout& layout = harness.blocks->layout();
+  auto fds = *ipc::TakeDescriptors(harness.descriptors->path(), offer.descriptor_token, 4,
+                                   absl::Seconds(5));
+  MappedOffer mapped;
+  mapped.control = *ipc::Region::Map(std::move(fds[0]), layout.control_bytes);
+  mapped.backend = MakeCpuBackend(1);
+  mapped.features = mapped.backend->Import({.fd = fds[1].get(), .bytes = layout.feature_bytes},
+                                           /*writable=*/false);
+  CHECK(mapped.features != nullptr);
+  const auto* header = static_cast<const ipc::FeatureHeader*>(mapped.features);
+  mapped.answer = ipc::KeyedAnswer(offer.epoch, offer.nonce, header->nonce);
+  return mapped;
+}
+
+std::unique_ptr<ScriptedPeer> ScriptedPeer::Attach(HandoffHarness& harness, uint64_t closed_epoch) {
+  DrafterFacts facts = harness.Facts();
+  facts.closed_epoch = closed_epoch;
+  const auto result = harness.attachment->Hello(facts);
+  if (const auto* refusal = std::get_if<DraftRefusal>(&result)) {
+    ADD_FAILURE() << refusal->reason << ": " << refusal->message;
+    return nullptr;
+  }
+  const DraftOffer& offer = std::get<DraftOffer>(result);
+  MappedOffer mapped = MapOffer(harness, offer);
+  auto peer = std::make_unique<ScriptedPeer>();
+  peer->epoch_ = offer.epoch;
+  const ipc::BlockView view(harness.blocks->layout(), mapped.control->data(), mapped.features,
+                            offer.epoch);
+  view.header()->answer = mapped.answer;
+  peer->control_ = std::move(mapped.control);
+  peer->backend_ = std::move(mapped.backend);
+  peer->channel_ = ipc::DrafterChannel(view);
+  EXPECT_FALSE(harness.attachment->Prove(offer.epoch, mapped.answer).has_value());
+  std::thread prober([&peer] {
+    for (uint64_t i = 1; i <= 100; ++i) {
+      peer->channel_.Pong(i, ipc::Clock::now() + std::chrono::seconds(2), [] { return false; });
+    }
+  });
+  EXPECT_TRUE(harness.attachment->Probe(offer.epoch).ok());
+  prober.join();
+  harness.attachment->Activate(offer.epoch);
+  return peer;
+}
+
+}  // namespace tandem
