@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
+#include <string>
 
 namespace tandem {
 namespace {
@@ -20,6 +22,20 @@ void* Map(size_t bytes, int protection, int flags, int fd) {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
+// Bytes that can still be had without pushing other processes out. Asked first, because shared
+// memory is not refused when it exceeds the machine: the kernel would start to kill processes
+// instead.
+size_t AvailableBytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  size_t kib = 0;
+  while (file >> name >> kib && std::getline(file, unit)) {
+    if (name == "MemAvailable:") return kib << 10;
+  }
+  return static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)) *
+         static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
 }  // namespace
 
 MemoryCpu::~MemoryCpu() {
@@ -29,6 +45,7 @@ MemoryCpu::~MemoryCpu() {
 
 void* MemoryCpu::Allocate(size_t bytes) {
   bytes = std::max<size_t>(bytes, 1);
+  if (bytes > AvailableBytes()) return nullptr;
   void* memory = Map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
   if (memory == nullptr) return nullptr;
   if (bytes >= kHugeFrom) madvise(memory, bytes, MADV_HUGEPAGE);
@@ -38,6 +55,7 @@ void* MemoryCpu::Allocate(size_t bytes) {
 
 void* MemoryCpu::AllocateExported(size_t bytes, ExportHandle* handle) {
   bytes = std::max<size_t>(bytes, 1);
+  if (bytes > AvailableBytes()) return nullptr;
   const int fd = memfd_create("tandem", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return nullptr;
   fds_.push_back(fd);

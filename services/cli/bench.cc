@@ -75,6 +75,9 @@ absl::Status RunLoad(const std::string& address, const std::string& verifier,
     const auto clients = MakeClients(address, level);
     LoadOptions warm_up = report.options;
     warm_up.repeats = options.warm_up;
+    warm_up.on_progress = [](const std::string& text) {
+      ShowProgress(absl::StrCat("warm-up, ", text));
+    };
     if (options.warm_up > 0) RunLevel(clients, warm_up, level);
     report.levels.push_back(RunLevel(clients, report.options, level));
   }

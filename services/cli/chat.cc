@@ -180,7 +180,10 @@ absl::Status RunChat(const ChatOptions& options) {
   for (;;) {
     PrintPrompt();
     const auto line = input.Read();
-    if (!line) break;
+    if (!line) {
+      if (isatty(STDIN_FILENO) == 1) WriteAll(STDOUT_FILENO, "\n");
+      break;
+    }
     const auto go_on = HandleLine(conversation, std::string(absl::StripAsciiWhitespace(*line)));
     if (!go_on.ok()) status = go_on.status();
     if (!go_on.ok() || !*go_on) break;

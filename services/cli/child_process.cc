@@ -29,8 +29,9 @@ namespace {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   execvp(arguments[0], arguments);
-  constexpr char kMessage[] = "cannot be executed\n";
-  [[maybe_unused]] ssize_t n = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+  constexpr char kMessage[] = " cannot be executed\n";
+  [[maybe_unused]] ssize_t n = write(STDERR_FILENO, arguments[0], strlen(arguments[0]));
+  n = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
   _exit(127);
 }
 

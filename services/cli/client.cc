@@ -27,8 +27,13 @@ Client::Client(std::string address, bool own_connection)
 
 absl::Status Client::Convert(const grpc::Status& status) const {
   const absl::Status result = FromGrpc(status);
-  if (!absl::IsUnavailable(result) || channel_->GetState(false) == GRPC_CHANNEL_READY)
+  if (absl::IsDeadlineExceeded(result)) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("no answer from ", address_, " in time (", result.message(), ")"));
+  }
+  if (!absl::IsUnavailable(result) || channel_->GetState(false) == GRPC_CHANNEL_READY) {
     return result;
+  }
   return absl::UnavailableError(absl::StrCat("nothing answers at ", address_,
                                              "; start it with 'tandem up', or name the router with "
                                              "--address"));

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/base/file.h"
 #include "common/base/status_macros.h"
@@ -70,7 +70,8 @@ absl::Status GroupProcess::WaitReady() {
     if (!WaitReadable(process_->exit_fd(), kReadyPoll)) continue;
     const auto exit = process_->Reap();
     log_reader_.join();
-    const std::string message = absl::StrCat("the group could not start: ", last_line_);
+    const std::string message =
+        absl::StrCat("the group could not start: ", absl::StripPrefix(last_line_, "tandem: "));
     return exit && exit->code == 2 ? absl::InvalidArgumentError(message)
                                    : absl::UnavailableError(message);
   }

@@ -14,7 +14,8 @@ void DraftExchange::Discard(Discarded reason, int count) {
 }
 
 void DraftExchange::Collect() {
-  missing_ = port_->Attached() ? Undrafted::kWarmUp : Undrafted::kNoDrafter;
+  missing_ = refused_ ? Undrafted::kLate : Undrafted::kWarmUp;
+  if (!port_->Attached()) missing_ = Undrafted::kNoDrafter;
   if (sent_.empty()) return;
   results_.assign(sent_.size(), Drafts{});
   const DraftOutcome outcome = port_->Collect(absl::MakeSpan(results_));
@@ -51,7 +52,9 @@ void DraftExchange::Collect() {
 }
 
 FeatureTap DraftExchange::Tap() {
-  rows_ = port_->Attached() ? port_->FeatureRows() : nullptr;
+  const bool attached = port_->Attached();
+  rows_ = attached ? port_->FeatureRows() : nullptr;
+  refused_ = attached && rows_ == nullptr;
   return {.taps = {port_->taps()[0], port_->taps()[1]}, .rows = rows_};
 }
 

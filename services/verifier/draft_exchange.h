@@ -52,6 +52,7 @@ class DraftExchange final {
   VerifierMetrics* const metrics_;
   const Scheduler* const scheduler_;
   float* rows_ = nullptr;
+  bool refused_ = false;    // attached, but no room for the last pass's features
   std::vector<Sent> sent_;  // the outstanding round
   std::vector<PublishedLane> lanes_;
   std::vector<Drafts> results_;

@@ -46,7 +46,7 @@ class Engine final {
   static absl::StatusOr<std::unique_ptr<Engine>> Create(Backend* backend, const Rwkv7* model,
                                                         DraftPort* port, VerifierMetrics* metrics,
                                                         EngineOptions options);
-  // Stops; requests that are left fail with UNAVAILABLE.
+  // Ends the engine's thread; requests that are left fail with UNAVAILABLE.
   ~Engine();
 
   // Starts the engine's thread.

@@ -49,17 +49,17 @@ void StreamSink::Failed(const ReplyFailed& failed) {
 }
 
 std::shared_ptr<OnceCall> OnceCall::Create(grpc::CallbackServerContext* context,
-                                           v1::GenerateOnceResponse* response, Engine* engine,
+                                           v1::GenerateOnceResponse* response,
                                            MetricsPage* metrics) {
-  std::shared_ptr<OnceCall> call(new OnceCall(context, response, engine, metrics));
+  std::shared_ptr<OnceCall> call(new OnceCall(context, response, metrics));
   call->self_ = call;
   return call;
 }
 
-void OnceCall::Begin(GenerationInput input, const std::string& model) {
+void OnceCall::Begin(const ServingParts& parts, GenerationInput input) {
   request_id_ = input.request_id;
-  model_ = model;
-  link_.Submitted(engine_->Submit(std::move(input), self_));
+  model_ = parts.model->name;
+  link_.Submitted(parts.engine, parts.engine->Submit(std::move(input), self_));
 }
 
 void OnceCall::End(const absl::Status& status, absl::StatusCode outcome) {

@@ -7,6 +7,7 @@
 #include "common/metrics/metrics_page.h"
 #include "common/rpc/stream.h"
 #include "services/verifier/engine.h"
+#include "services/verifier/serving_gate.h"
 #include "services/verifier/token_sink.h"
 #include "tandem/v1/generation.pb.h"
 
@@ -15,19 +16,18 @@ namespace tandem {
 // Ties a call that may be cancelled at any time to the request that it submits. Thread-safe.
 class CallLink final {
  public:
-  explicit CallLink(Engine* engine) : engine_(engine) {}
-
-  void Submitted(uint64_t handle) {
+  void Submitted(Engine* engine, uint64_t handle) {
     handle_ = handle;
-    if (cancelled_) engine_->Drop(handle);
+    engine_ = engine;
+    if (cancelled_) engine->Drop(handle);
   }
   void Cancelled() {
     cancelled_ = true;
-    if (const uint64_t handle = handle_; handle != 0) engine_->Drop(handle);
+    if (Engine* const engine = engine_) engine->Drop(handle_);
   }
 
  private:
-  Engine* const engine_;
+  std::atomic<Engine*> engine_{nullptr};  // set last
   std::atomic<uint64_t> handle_{0};
   std::atomic<bool> cancelled_{false};
 };
@@ -58,10 +58,8 @@ class StreamSink final : public TokenSink {
 class OnceCall final : public grpc::ServerUnaryReactor, public TokenSink {
  public:
   static std::shared_ptr<OnceCall> Create(grpc::CallbackServerContext* context,
-                                          v1::GenerateOnceResponse* response, Engine* engine,
-                                          MetricsPage* metrics);
-  // `request_id` and `model` are for the answer.
-  void Begin(GenerationInput input, const std::string& model);
+                                          v1::GenerateOnceResponse* response, MetricsPage* metrics);
+  void Begin(const ServingParts& parts, GenerationInput input);
   void End(const absl::Status& status, absl::StatusCode outcome);
 
   void Started(const ReplyStarted& started) override;
@@ -74,13 +72,12 @@ class OnceCall final : public grpc::ServerUnaryReactor, public TokenSink {
   void OnDone() override { self_.reset(); }
 
  private:
-  OnceCall(grpc::CallbackServerContext* context, v1::GenerateOnceResponse* response, Engine* engine,
+  OnceCall(grpc::CallbackServerContext* context, v1::GenerateOnceResponse* response,
            MetricsPage* metrics)
-      : context_(context), response_(response), engine_(engine), metrics_(metrics), link_(engine) {}
+      : context_(context), response_(response), metrics_(metrics) {}
 
   grpc::CallbackServerContext* const context_;
   v1::GenerateOnceResponse* const response_;
-  Engine* const engine_;
   MetricsPage* const metrics_;
   CallLink link_;
   std::string request_id_;

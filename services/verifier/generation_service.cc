@@ -7,8 +7,10 @@
 #include "common/rpc/generate_merge.h"
 #include "common/rpc/metadata.h"
 #include "common/rpc/outcome.h"
+#include "common/rpc/validate.h"
 #include "services/verifier/generation_calls.h"
 #include "services/verifier/generation_service_messages.h"
+#include "services/verifier/unary_call.h"
 
 namespace tandem {
 namespace {
@@ -27,51 +29,49 @@ absl::Status ServedByRouter() {
 
 }  // namespace
 
-GenerationService::GenerationService(Options options, Engine* engine, const ServedModel* model,
-                                     std::function<HandoffStatus()> handoff, MetricsPage* metrics)
-    : options_(options),
-      engine_(engine),
-      model_(model),
-      handoff_(std::move(handoff)),
-      metrics_(metrics),
-      limits_(Limits(*model)) {}
+GenerationService::GenerationService(Options options, const ServingGate* gate, MetricsPage* metrics)
+    : options_(options), gate_(gate), metrics_(metrics) {}
 
-absl::StatusOr<GenerationInput> GenerationService::Accept(
+absl::StatusOr<GenerationService::Accepted> GenerationService::Accept(
     const grpc::CallbackServerContext& context, const v1::GenerateRequest& request) const {
+  ASSIGN_OR_RETURN(const ServingParts* const parts, gate_->Enter());
   ASSIGN_OR_RETURN(const RequestMetadata metadata, ParseMetadata(context.client_metadata()));
-  RETURN_IF_ERROR(ValidateGenerate(request, limits_));
+  const RequestLimits limits = Limits(*parts->model);
+  RETURN_IF_ERROR(ValidateGenerate(request, limits));
   const absl::Time deadline =
       std::min(absl::FromChrono(context.deadline()), absl::Now() + options_.max_request_time);
-  return ToInput(request, limits_, metadata, deadline);
+  return Accepted{.parts = parts, .input = ToInput(request, limits, metadata, deadline)};
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
-  auto link = std::make_shared<CallLink>(engine_);
+  auto link = std::make_shared<CallLink>();
   auto writer = StreamSink::Writer::Create(
       context, &MergeGenerateResponse,
       {.cancelled = [link] { link->Cancelled(); },
        .done = [page =
                     metrics_](absl::StatusCode code) { CountOutcome(*page, "Generate", code); }});
-  absl::StatusOr<GenerationInput> input = Accept(*context, *request);
-  if (!input.ok()) {
-    writer->End(input.status(), input.status().code());
+  absl::StatusOr<Accepted> accepted = Accept(*context, *request);
+  if (!accepted.ok()) {
+    writer->End(accepted.status(), accepted.status().code());
     return writer.get();
   }
-  auto sink = std::make_shared<StreamSink>(writer, input->request_id, model_->name, metrics_);
-  link->Submitted(engine_->Submit(*std::move(input), std::move(sink)));
+  const ServingParts& parts = *accepted->parts;
+  auto sink =
+      std::make_shared<StreamSink>(writer, accepted->input.request_id, parts.model->name, metrics_);
+  link->Submitted(parts.engine, parts.engine->Submit(std::move(accepted->input), std::move(sink)));
   return writer.get();
 }
 
 grpc::ServerUnaryReactor* GenerationService::GenerateOnce(grpc::CallbackServerContext* context,
                                                           const v1::GenerateRequest* request,
                                                           v1::GenerateOnceResponse* response) {
-  const auto call = OnceCall::Create(context, response, engine_, metrics_);
-  absl::StatusOr<GenerationInput> input = Accept(*context, *request);
-  if (input.ok()) {
-    call->Begin(*std::move(input), model_->name);
+  const auto call = OnceCall::Create(context, response, metrics_);
+  absl::StatusOr<Accepted> accepted = Accept(*context, *request);
+  if (accepted.ok()) {
+    call->Begin(*accepted->parts, std::move(accepted->input));
   } else {
-    call->End(input.status(), input.status().code());
+    call->End(accepted.status(), accepted.status().code());
   }
   return call.get();
 }
@@ -79,14 +79,15 @@ grpc::ServerUnaryReactor* GenerationService::GenerateOnce(grpc::CallbackServerCo
 grpc::ServerUnaryReactor* GenerationService::Cancel(grpc::CallbackServerContext* context,
                                                     const v1::CancelRequest* request,
                                                     v1::CancelResponse*) {
-  const absl::Status valid = ValidateCancel(*request);
+  const absl::StatusOr<const ServingParts*> parts = gate_->Enter();
+  const absl::Status valid = parts.ok() ? ValidateCancel(*request) : parts.status();
   if (!valid.ok()) return FinishUnary(*context, *metrics_, "Cancel", valid);
   std::optional<int64_t> retain;
   if (request->has_retain_tokens()) retain = request->retain_tokens();
-  engine_->Cancel(request->request_id(), retain, [this, context](absl::Status status) {
-    FinishUnary(*context, *metrics_, "Cancel", status);
-  });
-  return context->DefaultReactor();
+  const UnaryCall call(context, metrics_, "Cancel");
+  (*parts)->engine->Cancel(request->request_id(), retain,
+                           [call](const absl::Status& status) { call.Finish(status); });
+  return call.reactor();
 }
 
 grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* context,
@@ -104,8 +105,9 @@ grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* GenerationService::GetModel(grpc::CallbackServerContext* context,
                                                       const v1::GetModelRequest*,
                                                       v1::GetModelResponse* response) {
-  Fill(*model_, handoff_(), response);
-  return FinishUnary(*context, *metrics_, "GetModel", absl::OkStatus());
+  const absl::StatusOr<const ServingParts*> parts = gate_->Enter();
+  if (parts.ok()) Fill(*(*parts)->model, (*parts)->handoff(), response);
+  return FinishUnary(*context, *metrics_, "GetModel", parts.status());
 }
 
 }  // namespace tandem

@@ -1,14 +1,10 @@
 #pragma once
 
-#include <functional>
-
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/metrics/metrics_page.h"
-#include "common/rpc/validate.h"
-#include "services/verifier/engine.h"
-#include "services/verifier/handoff.h"
-#include "services/verifier/served_model.h"
+#include "services/verifier/generation.h"
+#include "services/verifier/serving_gate.h"
 #include "tandem/v1/generation.grpc.pb.h"
 
 namespace tandem {
@@ -20,9 +16,8 @@ class GenerationService final : public v1::GenerationService::CallbackService {
     // Of calls that bring no deadline of their own.
     absl::Duration max_request_time = absl::Hours(1);
   };
-  // Everything must outlive the service. `handoff` is called from any thread.
-  GenerationService(Options options, Engine* engine, const ServedModel* model,
-                    std::function<HandoffStatus()> handoff, MetricsPage* metrics);
+  // Both must outlive the service.
+  GenerationService(Options options, const ServingGate* gate, MetricsPage* metrics);
 
   grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
       grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override;
@@ -43,15 +38,17 @@ class GenerationService final : public v1::GenerationService::CallbackService {
                                      v1::GetModelResponse* response) override;
 
  private:
-  absl::StatusOr<GenerationInput> Accept(const grpc::CallbackServerContext& context,
-                                         const v1::GenerateRequest& request) const;
+  // A request that may go to the engine of `parts`.
+  struct Accepted {
+    const ServingParts* parts = nullptr;
+    GenerationInput input = {};
+  };
+  absl::StatusOr<Accepted> Accept(const grpc::CallbackServerContext& context,
+                                  const v1::GenerateRequest& request) const;
 
   const Options options_;
-  Engine* const engine_;
-  const ServedModel* const model_;
-  const std::function<HandoffStatus()> handoff_;
+  const ServingGate* const gate_;
   MetricsPage* const metrics_;
-  const RequestLimits limits_;
 };
 
 }  // namespace tandem

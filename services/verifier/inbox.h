@@ -1,11 +1,11 @@
 #pragma once
 
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
 namespace tandem {
@@ -16,27 +16,28 @@ class Inbox final {
   using Command = std::function<void()>;
 
   void Push(Command command) {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     commands_.push_back(std::move(command));
+    filled_.notify_one();
   }
 
   // Everything pushed so far, in order; waits up to `timeout` for the first.
   std::vector<Command> Take(absl::Duration timeout) {
-    absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(this, &Inbox::HasCommand), timeout);
+    std::unique_lock lock(mutex_);
+    filled_.wait_for(lock, absl::ToChronoMicroseconds(timeout),
+                     [this] { return !commands_.empty(); });
     return std::exchange(commands_, {});
   }
 
   bool empty() const {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     return commands_.empty();
   }
 
  private:
-  bool HasCommand() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !commands_.empty(); }
-
-  mutable absl::Mutex mutex_;
-  std::vector<Command> commands_ ABSL_GUARDED_BY(mutex_);
+  mutable std::mutex mutex_;
+  std::condition_variable filled_;
+  std::vector<Command> commands_;
 };
 
 }  // namespace tandem

@@ -92,8 +92,8 @@ absl::StatusOr<VerifierOptions> ReadFlags() {
 }
 
 absl::Status Main(StopSignals& signals) {
-  ASSIGN_OR_RETURN(VerifierOptions options, ReadFlags());
-  return RunVerifier(std::move(options), signals);
+  ASSIGN_OR_RETURN(const VerifierOptions options, ReadFlags());
+  return RunVerifier(options, signals);
 }
 
 }  // namespace

@@ -30,8 +30,7 @@ struct VocabularyFile {
   int usable = 0;    // 1 + highest id; 0 when there is no file
 };
 
-// `vocabulary` bytes: INVALID_ARGUMENT is left to whoever reads the pieces; here only the id that
-// opens each line counts.
+// Only the id that opens each line is looked at; the pieces are for whoever decodes.
 VocabularyFile MakeVocabularyFile(std::string bytes);
 
 }  // namespace tandem

@@ -53,9 +53,9 @@ void Session::Remember(RecurrentState& state) {
   Copy copy{.bytes = resident() && consumed() > 0 ? state.Save(slot_) : host_,
             .consumed = consumed()};
   committed_ += std::exchange(accepted_, 0);
+  checkpoint_ = copy;
   before_ = std::move(copy);
   position_before_ = position();
-  checkpoint_.reset();
 }
 
 void Session::Load(Copy copy) {
@@ -86,11 +86,9 @@ void Session::Cut(RecurrentState& state, int64_t position) {
     accepted_ = static_cast<int>(std::min<int64_t>(accepted_, position - 1 - committed_));
     if (resident()) state.SetAccepted(slot_, accepted_);
     Spill(state);
-  } else if (checkpoint_.has_value()) {
-    CHECK_LE(checkpoint_->consumed, position);
-    Load(*checkpoint_);
   } else {
-    CHECK_EQ(committed_, position);
+    CHECK(checkpoint_.has_value() && checkpoint_->consumed <= position);
+    Load(*checkpoint_);
   }
 }
 

@@ -34,6 +34,8 @@ class Session final {
   const std::string& id() const { return id_; }
   bool kept() const { return !id_.empty(); }
   SessionInfo Info() const;
+  // Not busy, and unused for as long as it may be.
+  bool Expired(absl::Time now) const { return !busy && now - last_used_at >= idle_timeout_; }
 
   const std::vector<int32_t>& tokens() const { return tokens_; }
   int64_t position() const { return static_cast<int64_t>(tokens_.size()); }
@@ -52,10 +54,11 @@ class Session final {
   // Moves the state to host memory and gives the slot back.
   void Spill(RecurrentState& state);
 
-  // Remembers tokens and state as they are before a request, so that Restore can undo it.
+  // Remembers tokens and state as they are before a request, so that Restore can undo it. Also the
+  // first checkpoint.
   void Remember(RecurrentState& state);
   void Restore();
-  // Keeps the state at this point, the end of the prompt, for a later Cut.
+  // Replaces the checkpoint by the state at this point, the end of the prompt, for a later Cut.
   void SaveCheckpoint(RecurrentState& state);
   // Sets the session to exactly its first `position` tokens, not before those that Remember saw.
   // The state goes to host memory; tokens that it has lost are fed again by the next pass.

@@ -6,6 +6,7 @@
 #include "common/rpc/status.h"
 #include "common/rpc/validate.h"
 #include "google/protobuf/util/time_util.h"
+#include "services/verifier/unary_call.h"
 
 namespace tandem {
 namespace {
@@ -33,73 +34,75 @@ absl::Status WithRetry(absl::Status status) {
 
 }  // namespace
 
-SessionService::SessionService(Engine* engine, std::string model, MetricsPage* metrics)
-    : engine_(engine), model_(std::move(model)), metrics_(metrics) {}
-
-void SessionService::Answer(grpc::CallbackServerContext* context, const std::string& method,
-                            const absl::StatusOr<SessionInfo>& session,
-                            v1::Session* response) const {
-  if (session.ok()) Fill(*session, model_, response);
-  FinishUnary(*context, *metrics_, method, WithRetry(session.status()));
-}
-
 grpc::ServerUnaryReactor* SessionService::OpenSession(grpc::CallbackServerContext* context,
                                                       const v1::OpenSessionRequest* request,
                                                       v1::Session* response) {
-  const absl::Status valid = ValidateOpenSession(*request);
+  const absl::StatusOr<const ServingParts*> parts = gate_->Enter();
+  const absl::Status valid = parts.ok() ? ValidateOpenSession(*request) : parts.status();
   if (!valid.ok()) return FinishUnary(*context, *metrics_, "OpenSession", valid);
   const absl::Duration idle_timeout =
       absl::Seconds(request->has_idle_timeout_seconds() ? request->idle_timeout_seconds()
                                                         : kDefaultIdleTimeoutSeconds);
-  engine_->OpenSession(request->session_id(), idle_timeout,
-                       [this, context, response](const absl::StatusOr<SessionInfo>& session) {
-                         Answer(context, "OpenSession", session, response);
-                       });
-  return context->DefaultReactor();
+  const UnaryCall call(context, metrics_, "OpenSession");
+  (*parts)->engine->OpenSession(
+      request->session_id(), idle_timeout,
+      [parts = *parts, call, response](const absl::StatusOr<SessionInfo>& session) {
+        if (session.ok()) Fill(*session, parts->model->name, response);
+        call.Finish(WithRetry(session.status()));
+      });
+  return call.reactor();
 }
 
 grpc::ServerUnaryReactor* SessionService::DescribeSession(grpc::CallbackServerContext* context,
                                                           const v1::DescribeSessionRequest* request,
                                                           v1::Session* response) {
-  const absl::Status valid = ValidateDescribeSession(*request);
+  const absl::StatusOr<const ServingParts*> parts = gate_->Enter();
+  const absl::Status valid = parts.ok() ? ValidateDescribeSession(*request) : parts.status();
   if (!valid.ok()) return FinishUnary(*context, *metrics_, "DescribeSession", valid);
-  engine_->DescribeSession(request->session_id(),
-                           [this, context, response](const absl::StatusOr<SessionInfo>& session) {
-                             Answer(context, "DescribeSession", session, response);
-                           });
-  return context->DefaultReactor();
+  const UnaryCall call(context, metrics_, "DescribeSession");
+  (*parts)->engine->DescribeSession(
+      request->session_id(),
+      [parts = *parts, call, response](const absl::StatusOr<SessionInfo>& session) {
+        if (session.ok()) Fill(*session, parts->model->name, response);
+        call.Finish(session.status());
+      });
+  return call.reactor();
 }
 
 grpc::ServerUnaryReactor* SessionService::ListSessions(grpc::CallbackServerContext* context,
                                                        const v1::ListSessionsRequest* request,
                                                        v1::ListSessionsResponse* response) {
-  const absl::Status valid = ValidateListSessions(*request);
+  const absl::StatusOr<const ServingParts*> parts = gate_->Enter();
+  const absl::Status valid = parts.ok() ? ValidateListSessions(*request) : parts.status();
   if (!valid.ok()) return FinishUnary(*context, *metrics_, "ListSessions", valid);
   const int size =
       static_cast<int>(request->has_page_size() ? request->page_size() : kDefaultSessionPageSize);
+  const UnaryCall call(context, metrics_, "ListSessions");
   // One more than a page tells whether there is another.
-  engine_->ListSessions(request->page_token(), size + 1,
-                        [this, context, response, size](std::vector<SessionInfo> sessions) {
-                          const bool more = static_cast<int>(sessions.size()) > size;
-                          if (more) sessions.resize(size);
-                          for (const SessionInfo& info : sessions) {
-                            Fill(info, model_, response->add_sessions());
-                          }
-                          if (more) response->set_next_page_token(sessions.back().id);
-                          FinishUnary(*context, *metrics_, "ListSessions", absl::OkStatus());
-                        });
-  return context->DefaultReactor();
+  (*parts)->engine->ListSessions(
+      request->page_token(), size + 1,
+      [parts = *parts, call, response, size](std::vector<SessionInfo> sessions) {
+        const bool more = static_cast<int>(sessions.size()) > size;
+        if (more) sessions.resize(size);
+        for (const SessionInfo& info : sessions) {
+          Fill(info, parts->model->name, response->add_sessions());
+        }
+        if (more) response->set_next_page_token(sessions.back().id);
+        call.Finish(absl::OkStatus());
+      });
+  return call.reactor();
 }
 
 grpc::ServerUnaryReactor* SessionService::CloseSession(grpc::CallbackServerContext* context,
                                                        const v1::CloseSessionRequest* request,
                                                        v1::CloseSessionResponse*) {
-  const absl::Status valid = ValidateCloseSession(*request);
+  const absl::StatusOr<const ServingParts*> parts = gate_->Enter();
+  const absl::Status valid = parts.ok() ? ValidateCloseSession(*request) : parts.status();
   if (!valid.ok()) return FinishUnary(*context, *metrics_, "CloseSession", valid);
-  engine_->CloseSession(request->session_id(), [this, context](absl::Status status) {
-    FinishUnary(*context, *metrics_, "CloseSession", status);
-  });
-  return context->DefaultReactor();
+  const UnaryCall call(context, metrics_, "CloseSession");
+  (*parts)->engine->CloseSession(request->session_id(),
+                                 [call](const absl::Status& status) { call.Finish(status); });
+  return call.reactor();
 }
 
 }  // namespace tandem

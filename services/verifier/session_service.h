@@ -1,18 +1,16 @@
 #pragma once
 
-#include <string>
-
 #include "common/metrics/metrics_page.h"
-#include "services/verifier/engine.h"
+#include "services/verifier/serving_gate.h"
 #include "tandem/v1/session.grpc.pb.h"
 
 namespace tandem {
 
-// tandem.v1.SessionService over an engine. Nothing blocks.
+// tandem.v1.SessionService over the engine. Nothing blocks.
 class SessionService final : public v1::SessionService::CallbackService {
  public:
   // Both must outlive the service.
-  SessionService(Engine* engine, std::string model, MetricsPage* metrics);
+  SessionService(const ServingGate* gate, MetricsPage* metrics) : gate_(gate), metrics_(metrics) {}
 
   grpc::ServerUnaryReactor* OpenSession(grpc::CallbackServerContext* context,
                                         const v1::OpenSessionRequest* request,
@@ -28,12 +26,7 @@ class SessionService final : public v1::SessionService::CallbackService {
                                          v1::CloseSessionResponse* response) override;
 
  private:
-  // Answers with one session or an error.
-  void Answer(grpc::CallbackServerContext* context, const std::string& method,
-              const absl::StatusOr<SessionInfo>& session, v1::Session* response) const;
-
-  Engine* const engine_;
-  const std::string model_;
+  const ServingGate* const gate_;
   MetricsPage* const metrics_;
 };
 

@@ -58,8 +58,7 @@ std::vector<SessionInfo> SessionTable::List(const std::string& after, int limit)
 std::vector<std::string> SessionTable::Expired(absl::Time now) const {
   std::vector<std::string> expired;
   for (const auto& [id, session] : sessions_) {
-    const SessionInfo info = session->Info();
-    if (!info.busy && now - info.last_used_at >= info.idle_timeout) expired.push_back(id);
+    if (session->Expired(now)) expired.push_back(id);
   }
   return expired;
 }

@@ -98,6 +98,10 @@ ServedModel Describe(const VerifierOptions& options, const Loaded& loaded) {
           .max_tokens = options.max_tokens};
 }
 
+std::vector<std::string> HealthNames() {
+  return {"tandem.v1.GenerationService", "tandem.v1.SessionService", "tandem.v1.WorkerService"};
+}
+
 void ShowInfo(MetricsPage& page, const ServedModel& model, const MtpFile* sidecar) {
   SetInfo(page, "tandem_build_info", "The build that runs.", {{"version", model.version}});
   SetInfo(page, "tandem_model_info", "The base model.",
@@ -113,54 +117,71 @@ void ShowInfo(MetricsPage& page, const ServedModel& model, const MtpFile* sideca
            {"taps", absl::StrCat(taps[0], ",", taps[1])}});
 }
 
-// The parts of a verifier that serves, in the order of construction.
-class Serving final {
+// One verifier process, its parts in the order of construction: the services answer UNAVAILABLE
+// until the model is loaded, and end after the engine.
+class Verifier final {
  public:
-  Serving(const VerifierOptions& options, const Loaded& loaded, DraftSetup* drafts, Engine* engine,
-          MetricsPage* page, StopSignals* signals)
+  Verifier(const VerifierOptions& options, std::unique_ptr<MetricsPage> page, StopSignals* signals)
       : options_(options),
-        model_(Describe(options, loaded)),
-        drafts_(drafts),
-        engine_(engine),
-        page_(page),
+        page_(std::move(page)),
         signals_(signals),
-        generation_(
-            {.max_request_time = options.max_request_time}, engine, &model_,
-            [drafts] { return drafts->status(); }, page),
-        session_(engine, model_.name, page),
+        generation_({.max_request_time = options.max_request_time}, &gate_, page_.get()),
+        session_(&gate_, page_.get()),
         worker_(
-            {.drain_timeout = options.engine.drain_timeout}, engine, &model_, &loaded.vocabulary,
-            [drafts] { return drafts->status(); },
+            {.drain_timeout = options.engine.drain_timeout}, &gate_,
             [this](absl::Duration timeout) { DrainThenStop(timeout); },
-            [this](const EngineLoad& load) { Observe(load); }, page) {
-    ShowInfo(*page, model_, loaded.sidecar.get());
-  }
+            [this](const EngineLoad& load) { Observe(load); }, page_.get()) {}
+  ~Verifier() { worker_.StopWatching(); }
 
   absl::Status Run() {
-    ASSIGN_OR_RETURN(auto server,
-                     ServerRunner::Start({.address = options_.address,
-                                          .services = {&generation_, &session_, &worker_},
-                                          .health_names = {"tandem.v1.GenerationService",
-                                                           "tandem.v1.SessionService",
-                                                           "tandem.v1.WorkerService"}}));
+    ASSIGN_OR_RETURN(const ModelPath path, ResolveModelPath(options_.model));
+    page_->SetModel(path.name);
+    SetServingState(*page_, "loading");
+    ASSIGN_OR_RETURN(server_, ServerRunner::Start({.address = options_.address,
+                                                   .services = {&generation_, &session_, &worker_},
+                                                   .health_names = HealthNames()}));
+    RETURN_IF_ERROR(LoadAll());
     engine_->Start();
-    server->SetServing(true);
+    gate_.Open(&parts_);
+    server_->SetServing(true);
     SetServingState(*page_, "serving");
-    RETURN_IF_ERROR(server->WriteReadyFile(
+    RETURN_IF_ERROR(server_->WriteReadyFile(
         {.path = options_.ready_file, .process = "verifier", .metrics_address = page_->address()}));
-    LOG(INFO) << "serving " << model_.name << " on " << server->address();
-    server_ = server.get();
+    LOG(INFO) << "serving " << model_.name << " on " << server_->address();
     const absl::Duration timeout = options_.engine.drain_timeout;
-    server->Run(*signals_, timeout + kDrainMargin, [this, timeout] { BeginDrain(timeout); });
-    server_ = nullptr;
+    server_->Run(*signals_, timeout + kDrainMargin, [this, timeout] { BeginDrain(timeout); });
+    worker_.StopWatching();
     return absl::OkStatus();
   }
 
  private:
+  absl::Status LoadAll() {
+    ASSIGN_OR_RETURN(loaded_, Load(options_));
+    metrics_.emplace(*page_);
+    EngineOptions engine = options_.engine;
+    engine.usable_vocab = loaded_.vocabulary.usable;
+    ASSIGN_OR_RETURN(drafts_, DraftSetup::Create({.handoff = options_.handoff,
+                                                  .socket = options_.draft_socket,
+                                                  .sidecar = loaded_.sidecar.get(),
+                                                  .slots = engine.max_sequences,
+                                                  .max_lanes = engine.max_sequences,
+                                                  .max_rows = engine.max_rows()},
+                                                 loaded_.weights.get(), &*metrics_));
+    ASSIGN_OR_RETURN(engine_, Engine::Create(loaded_.backend.get(), loaded_.model.get(),
+                                             drafts_->port(), &*metrics_, std::move(engine)));
+    model_ = Describe(options_, loaded_);
+    ShowInfo(*page_, model_, loaded_.sidecar.get());
+    parts_ = {.engine = engine_.get(),
+              .model = &model_,
+              .vocabulary = &loaded_.vocabulary,
+              .handoff = [this] { return drafts_->status(); }};
+    return absl::OkStatus();
+  }
+
   // A Drain call: as a stop signal, once nothing is left.
   void DrainThenStop(absl::Duration timeout) {
     SetServingState(*page_, "draining");
-    if (ServerRunner* const server = server_) server->SetServing(false);
+    server_->SetServing(false);
     engine_->Drain(timeout, [this] { signals_->Raise(); });
   }
 
@@ -169,7 +190,7 @@ class Serving final {
     engine_->Drain(timeout, [this] {
       drafts_->Drain();
       worker_.EndWatches();
-      if (ServerRunner* const server = server_) server->Drained();
+      server_->Drained();
     });
   }
 
@@ -177,46 +198,34 @@ class Serving final {
     const bool live = load.stalled < options_.stall_limit;
     if (live == live_) return;
     live_ = live;
-    if (!live)
+    if (!live) {
       LOG(ERROR) << "no step for " << absl::FormatDuration(load.stalled) << " with work waiting";
-    if (ServerRunner* const server = server_) server->SetLive(live);
+    }
+    server_->SetLive(live);
   }
 
   const VerifierOptions& options_;
-  const ServedModel model_;
-  DraftSetup* const drafts_;
-  Engine* const engine_;
-  MetricsPage* const page_;
+  const std::unique_ptr<MetricsPage> page_;
   StopSignals* const signals_;
-  std::atomic<ServerRunner*> server_{nullptr};
-  bool live_ = true;  // of the watching thread
+  ServingGate gate_;
   GenerationService generation_;
   SessionService session_;
+  bool live_ = true;  // of the watching thread
   WorkerService worker_;
+  std::unique_ptr<ServerRunner> server_;
+  Loaded loaded_;
+  std::optional<VerifierMetrics> metrics_;
+  std::unique_ptr<DraftSetup> drafts_;
+  std::unique_ptr<Engine> engine_;
+  ServedModel model_;
+  ServingParts parts_;
 };
 
 }  // namespace
 
-absl::Status RunVerifier(VerifierOptions options, StopSignals& signals) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<MetricsPage> page,
-                   MetricsPage::Create(options.metrics_address));
-  ASSIGN_OR_RETURN(const Loaded loaded, Load(options));
-  page->SetModel(loaded.source->name());
-  SetServingState(*page, "loading");
-  VerifierMetrics metrics(*page);
-  options.engine.usable_vocab = loaded.vocabulary.usable;
-  ASSIGN_OR_RETURN(const std::unique_ptr<DraftSetup> drafts,
-                   DraftSetup::Create({.handoff = options.handoff,
-                                       .socket = options.draft_socket,
-                                       .sidecar = loaded.sidecar.get(),
-                                       .slots = options.engine.max_sequences,
-                                       .max_lanes = options.engine.max_sequences,
-                                       .max_rows = options.engine.max_rows()},
-                                      loaded.weights.get(), &metrics));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                   Engine::Create(loaded.backend.get(), loaded.model.get(), drafts->port(),
-                                  &metrics, options.engine));
-  return Serving(options, loaded, drafts.get(), engine.get(), page.get(), &signals).Run();
+absl::Status RunVerifier(const VerifierOptions& options, StopSignals& signals) {
+  ASSIGN_OR_RETURN(std::unique_ptr<MetricsPage> page, MetricsPage::Create(options.metrics_address));
+  return Verifier(options, std::move(page), &signals).Run();
 }
 
 }  // namespace tandem

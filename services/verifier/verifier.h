@@ -31,6 +31,6 @@ struct VerifierOptions {
 
 // Loads the model, serves until a stop signal or a Drain call has been obeyed, and returns. Errors
 // of the start-up name what was wrong and what would be right.
-absl::Status RunVerifier(VerifierOptions options, StopSignals& signals);
+absl::Status RunVerifier(const VerifierOptions& options, StopSignals& signals);
 
 }  // namespace tandem

@@ -19,27 +19,37 @@ bool Replace(v1::WorkerLoad& into, v1::WorkerLoad& from) {
   return true;
 }
 
+v1::WorkerLoad ToMessage(const EngineLoad& load, const ServingParts& parts) {
+  v1::WorkerLoad message;
+  message.set_instance_id(parts.model->instance_id);
+  message.set_accepting(load.accepting);
+  message.set_state_slots(static_cast<uint32_t>(load.slots));
+  message.set_state_slots_used(static_cast<uint32_t>(load.slots_used));
+  message.set_active(static_cast<uint32_t>(load.active));
+  message.set_queued(static_cast<uint32_t>(load.queued));
+  message.set_sessions(static_cast<uint32_t>(load.sessions));
+  Fill(parts.handoff(), parts.model->schedule, message.mutable_drafter());
+  return message;
+}
+
 bool KeepApart(v1::VocabularyChunk&, v1::VocabularyChunk&) { return false; }
 
 }  // namespace
 
-WorkerService::WorkerService(Options options, const Engine* engine, const ServedModel* model,
-                             const VocabularyFile* vocabulary,
-                             std::function<HandoffStatus()> handoff, BeginDrain begin_drain,
+WorkerService::WorkerService(Options options, const ServingGate* gate, BeginDrain begin_drain,
                              LoadObserver observer, MetricsPage* metrics)
     : options_(options),
-      engine_(engine),
-      model_(model),
-      vocabulary_(vocabulary),
-      handoff_(std::move(handoff)),
+      gate_(gate),
       begin_drain_(std::move(begin_drain)),
       observer_(std::move(observer)),
       metrics_(metrics),
       thread_([this] { WatchThread(); }) {}
 
-WorkerService::~WorkerService() {
+WorkerService::~WorkerService() { StopWatching(); }
+
+void WorkerService::StopWatching() {
   EndWatches();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void WorkerService::EndWatches() {
@@ -55,19 +65,6 @@ std::vector<std::shared_ptr<WorkerService::Watch>> WorkerService::Watches() cons
   return {watches_.begin(), watches_.end()};
 }
 
-v1::WorkerLoad WorkerService::ToMessage(const EngineLoad& load) const {
-  v1::WorkerLoad message;
-  message.set_instance_id(model_->instance_id);
-  message.set_accepting(load.accepting);
-  message.set_state_slots(static_cast<uint32_t>(load.slots));
-  message.set_state_slots_used(static_cast<uint32_t>(load.slots_used));
-  message.set_active(static_cast<uint32_t>(load.active));
-  message.set_queued(static_cast<uint32_t>(load.queued));
-  message.set_sessions(static_cast<uint32_t>(load.sessions));
-  Fill(handoff_(), model_->schedule, message.mutable_drafter());
-  return message;
-}
-
 void WorkerService::WatchThread() {
   std::string last;
   absl::Time last_sent = absl::InfinitePast();
@@ -76,11 +73,13 @@ void WorkerService::WatchThread() {
       absl::MutexLock lock(&mutex_);
       if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), options_.watch_interval)) return;
     }
-    const EngineLoad load = engine_->load();
+    const ServingParts* const parts = gate_->parts();
+    if (parts == nullptr) continue;
+    const EngineLoad load = parts->engine->load();
     observer_(load);
     const std::vector<std::shared_ptr<Watch>> watches = Watches();
     if (watches.empty()) continue;
-    const v1::WorkerLoad message = ToMessage(load);
+    const v1::WorkerLoad message = ToMessage(load, *parts);
     std::string text = message.SerializeAsString();
     const absl::Time now = absl::Now();
     if (text == last && now - last_sent < kSignOfLife) continue;
@@ -93,10 +92,13 @@ void WorkerService::WatchThread() {
 grpc::ServerUnaryReactor* WorkerService::GetWorker(grpc::CallbackServerContext* context,
                                                    const v1::GetWorkerRequest*,
                                                    v1::GetWorkerResponse* response) {
-  response->set_instance_id(model_->instance_id);
-  response->set_version(model_->version);
-  Fill(*model_, handoff_(), response->mutable_model());
-  response->set_vocabulary_hash(vocabulary_->bytes.empty() ? "" : vocabulary_->hash);
+  const absl::StatusOr<const ServingParts*> entered = gate_->Enter();
+  if (!entered.ok()) return FinishUnary(*context, *metrics_, "GetWorker", entered.status());
+  const ServingParts& parts = **entered;
+  response->set_instance_id(parts.model->instance_id);
+  response->set_version(parts.model->version);
+  Fill(*parts.model, parts.handoff(), response->mutable_model());
+  response->set_vocabulary_hash(parts.vocabulary->bytes.empty() ? "" : parts.vocabulary->hash);
   return FinishUnary(*context, *metrics_, "GetWorker", absl::OkStatus());
 }
 
@@ -106,7 +108,12 @@ grpc::ServerWriteReactor<v1::VocabularyChunk>* WorkerService::GetVocabulary(
       context, &KeepApart, {.done = [page = metrics_](absl::StatusCode code) {
         CountOutcome(*page, "GetVocabulary", code);
       }});
-  const std::string& bytes = vocabulary_->bytes;
+  const absl::StatusOr<const ServingParts*> parts = gate_->Enter();
+  if (!parts.ok()) {
+    writer->End(parts.status(), parts.status().code());
+    return writer.get();
+  }
+  const std::string& bytes = (*parts)->vocabulary->bytes;
   for (size_t at = 0; at < bytes.size(); at += kChunkBytes) {
     v1::VocabularyChunk chunk;
     chunk.set_data(bytes.substr(at, kChunkBytes));
@@ -126,7 +133,12 @@ grpc::ServerWriteReactor<v1::WorkerLoad>* WorkerService::WatchLoad(
                       CountOutcome(*metrics_, "WatchLoad", code);
                     }});
   *self = writer;
-  writer->Push(ToMessage(engine_->load()), 0);
+  const absl::StatusOr<const ServingParts*> parts = gate_->Enter();
+  if (!parts.ok()) {
+    writer->End(parts.status(), parts.status().code());
+    return writer.get();
+  }
+  writer->Push(ToMessage((*parts)->engine->load(), **parts), 0);
   bool stopping = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -140,7 +152,8 @@ grpc::ServerWriteReactor<v1::WorkerLoad>* WorkerService::WatchLoad(
 grpc::ServerUnaryReactor* WorkerService::Drain(grpc::CallbackServerContext* context,
                                                const v1::DrainRequest* request,
                                                v1::DrainResponse*) {
-  const absl::Status valid = ValidateDrain(*request);
+  const absl::StatusOr<const ServingParts*> parts = gate_->Enter();
+  const absl::Status valid = parts.ok() ? ValidateDrain(*request) : parts.status();
   if (valid.ok()) {
     begin_drain_(request->has_timeout_seconds() ? absl::Seconds(request->timeout_seconds())
                                                 : options_.drain_timeout);

@@ -4,15 +4,14 @@
 #include <list>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/metrics/metrics_page.h"
 #include "common/rpc/stream.h"
-#include "services/verifier/engine.h"
-#include "services/verifier/handoff.h"
-#include "services/verifier/served_model.h"
+#include "services/verifier/serving_gate.h"
 #include "tandem/v1/worker.grpc.pb.h"
 
 namespace tandem {
@@ -32,13 +31,14 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   using BeginDrain = std::function<void(absl::Duration timeout)>;
 
   // Everything must outlive the service; the callbacks are called from any thread.
-  WorkerService(Options options, const Engine* engine, const ServedModel* model,
-                const VocabularyFile* vocabulary, std::function<HandoffStatus()> handoff,
-                BeginDrain begin_drain, LoadObserver observer, MetricsPage* metrics);
+  WorkerService(Options options, const ServingGate* gate, BeginDrain begin_drain,
+                LoadObserver observer, MetricsPage* metrics);
   ~WorkerService() override;
 
-  // Ends every WatchLoad, now and later, and stops looking: the server is about to end.
+  // Ends every WatchLoad, now and later: the server is about to end. Any thread.
   void EndWatches();
+  // EndWatches, and waits for the watching thread. Not from a callback.
+  void StopWatching();
 
   grpc::ServerUnaryReactor* GetWorker(grpc::CallbackServerContext* context,
                                       const v1::GetWorkerRequest* request,
@@ -53,15 +53,11 @@ class WorkerService final : public v1::WorkerService::CallbackService {
 
  private:
   using Watch = StreamWriter<v1::WorkerLoad>;
-  v1::WorkerLoad ToMessage(const EngineLoad& load) const;
   void WatchThread();
   std::vector<std::shared_ptr<Watch>> Watches() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Options options_;
-  const Engine* const engine_;
-  const ServedModel* const model_;
-  const VocabularyFile* const vocabulary_;
-  const std::function<HandoffStatus()> handoff_;
+  const ServingGate* const gate_;
   const BeginDrain begin_drain_;
   const LoadObserver observer_;
   MetricsPage* const metrics_;

@@ -2,59 +2,60 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "services/verifier/inprocess_draft_port.h"
 
 namespace tandem {
 
 void RecordingSink::Started(const ReplyStarted& started) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   CHECK(!started_ && rounds_.empty() && !finished_ && !failed_);
   started_ = started;
 }
 
 void RecordingSink::Round(ReplyRound round) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   CHECK(started_ && !finished_ && !failed_ && !round.tokens.empty());
   if (!reading_) unsent_ += static_cast<int>(round.tokens.size());
   rounds_.push_back(std::move(round));
 }
 
 void RecordingSink::Finished(const ReplyFinished& finished) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   CHECK(started_ && !finished_ && !failed_);
   finished_ = finished;
 }
 
 void RecordingSink::Failed(const ReplyFailed& failed) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   CHECK(!finished_ && !failed_);
   failed_ = failed;
 }
 
 int RecordingSink::unsent_tokens() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return unsent_;
 }
 
 void RecordingSink::StopReading() {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   reading_ = false;
 }
 
 void RecordingSink::ReadAll() {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   reading_ = true;
   unsent_ = 0;
 }
 
 bool RecordingSink::over() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return finished_.has_value() || failed_.has_value();
 }
 
 std::vector<int32_t> RecordingSink::tokens() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   std::vector<int32_t> tokens;
   for (const ReplyRound& round : rounds_) {
     tokens.insert(tokens.end(), round.tokens.begin(), round.tokens.end());
@@ -63,29 +64,29 @@ std::vector<int32_t> RecordingSink::tokens() const {
 }
 
 std::vector<ReplyRound> RecordingSink::rounds() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return rounds_;
 }
 
 std::optional<ReplyStarted> RecordingSink::started() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return started_;
 }
 
 std::optional<ReplyFinished> RecordingSink::finished() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return finished_;
 }
 
 std::optional<ReplyFailed> RecordingSink::failed() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return failed_;
 }
 
 EngineOptions EngineHarness::Options(int slots, int drafts) {
   EngineOptions options;
   options.max_sequences = slots;
-  options.schedule = *DraftSchedule::Parse("0:" + std::to_string(drafts));
+  options.schedule = *DraftSchedule::Parse(absl::StrCat("0:", drafts));
   return options;
 }
 
@@ -101,7 +102,7 @@ EngineHarness::EngineHarness(EngineOptions options, std::unique_ptr<DraftPort> p
 }
 
 std::shared_ptr<RecordingSink> EngineHarness::Submit(GenerationInput input) {
-  if (input.request_id.empty()) input.request_id = "test-" + std::to_string(++requests_);
+  if (input.request_id.empty()) input.request_id = absl::StrCat("test-", ++requests_);
   auto sink = std::make_shared<RecordingSink>();
   last_handle_ = engine_->Submit(std::move(input), sink);
   return sink;

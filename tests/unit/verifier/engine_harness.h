@@ -1,12 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "common/metrics/metrics.h"
 #include "services/verifier/engine.h"
 #include "tests/unit/verifier/demo_model.h"
@@ -34,30 +33,30 @@ class RecordingSink final : public TokenSink {
   std::optional<ReplyFailed> failed() const;
 
  private:
-  mutable absl::Mutex mutex_;
-  bool reading_ ABSL_GUARDED_BY(mutex_) = true;
-  int unsent_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::optional<ReplyStarted> started_ ABSL_GUARDED_BY(mutex_);
-  std::vector<ReplyRound> rounds_ ABSL_GUARDED_BY(mutex_);
-  std::optional<ReplyFinished> finished_ ABSL_GUARDED_BY(mutex_);
-  std::optional<ReplyFailed> failed_ ABSL_GUARDED_BY(mutex_);
+  mutable std::mutex mutex_;
+  bool reading_ = true;
+  int unsent_ = 0;
+  std::optional<ReplyStarted> started_;
+  std::vector<ReplyRound> rounds_;
+  std::optional<ReplyFinished> finished_;
+  std::optional<ReplyFailed> failed_;
 };
 
 // Time that passes only when a test says so.
 class FakeClock final {
  public:
   absl::Time now() const {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     return now_;
   }
   void Advance(absl::Duration by) {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     now_ += by;
   }
 
  private:
-  mutable absl::Mutex mutex_;
-  absl::Time now_ ABSL_GUARDED_BY(mutex_) = absl::FromUnixSeconds(1000);
+  mutable std::mutex mutex_;
+  absl::Time now_ = absl::FromUnixSeconds(1000);
 };
 
 // An engine over the demo model that the test drives turn by turn on its own thread.
