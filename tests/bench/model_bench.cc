@@ -1,56 +1,26 @@
 // Times the base model on the CPU: model_bench [model] [threads] [tokens.json].
-// The tokens are real text, because the cost of ffn.value depends on which neurons live:
-// `ring_case.ids` of a golden file.
 
-#include <time.h>
-
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "common/base/check.h"
 #include "common/model/batch.h"
 #include "common/model/rwkv7.h"
 #include "common/model/state.h"
 #include "common/model/weights.h"
 #include "common/model/weights_source.h"
 #include "kernels/backend.h"
-#include "nlohmann/json.hpp"
+#include "tests/bench/bench_model.h"
 #include "tests/bench/timed_backend.h"
 
 namespace tandem {
 namespace {
 
 constexpr int kMaxRows = 1024;
-
-template <class T>
-T Value(absl::StatusOr<T> value) {
-  CHECK_OK(value.status());
-  return *std::move(value);
-}
-
-struct Times {
-  double median = 0.0;  // milliseconds
-  double p10 = 0.0;     // what a machine with nothing else to do would show
-  double cpu = 0.0;     // p10 of the processor time, of all threads together
-};
-
-double Percentile(std::vector<double> values, size_t percent) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() * percent / 100];
-}
-
-double Now(clockid_t clock) {
-  timespec time;
-  clock_gettime(clock, &time);
-  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
-}
 
 class Bench final {
  public:
@@ -67,25 +37,22 @@ class Bench final {
   // one.
   Times Time(int certain, int drafts, int passes, std::map<std::string, double>* ops) {
     DecodeBatch batch;
-    std::vector<double> times, cpu;
+    Times times;
     std::map<std::string, std::vector<double>> op_times;
     for (int pass = 0; pass < passes; ++pass) {
       batch.Clear();
       const std::vector<int32_t> tokens = NextTokens(certain + drafts);
       const absl::Span<const int32_t> all = tokens;
       batch.AddLane(slot_.index(), all.first(certain), all.subspan(certain), true);
-      const double start = Now(CLOCK_MONOTONIC);
-      const double cpu_start = Now(CLOCK_PROCESS_CPUTIME_ID);
-      model_.Forward(batch, *state_, *activations_, {});
-      backend_.Wait();
-      times.push_back(Now(CLOCK_MONOTONIC) - start);
-      cpu.push_back(Now(CLOCK_PROCESS_CPUTIME_ID) - cpu_start);
+      times.Measure([&] {
+        model_.Forward(batch, *state_, *activations_, {});
+        backend_.Wait();
+      });
       state_->SetAccepted(slot_, drafts);
       for (const auto& [op, milliseconds] : backend_.Totals()) op_times[op].push_back(milliseconds);
     }
     for (const auto& [op, values] : op_times) (*ops)[op] = Percentile(values, 10);
-    return {
-        .median = Percentile(times, 50), .p10 = Percentile(times, 10), .cpu = Percentile(cpu, 10)};
+    return times;
   }
 
   int threads() const { return backend_.threads(); }
@@ -112,16 +79,10 @@ void Print(const char* what, int rows, const Times& times, const Times& decode,
   std::printf(
       "%-8s %5d rows: median %8.3f ms, p10 %8.3f ms, cpu %8.3f ms, %7.0f rows/s, %5.2fx decode, "
       "per row 1/%4.1f (cpu: %5.2fx, 1/%4.1f)\n",
-      what, rows, times.median, times.p10, times.cpu, rows / times.p10 * 1e3,
-      times.p10 / decode.p10, decode.p10 * rows / times.p10, times.cpu / decode.cpu,
-      decode.cpu * rows / times.cpu);
+      what, rows, times.median(), times.p10(), times.cpu(), rows / times.p10() * 1e3,
+      times.p10() / decode.p10(), decode.p10() * rows / times.p10(), times.cpu() / decode.cpu(),
+      decode.cpu() * rows / times.cpu());
   for (const auto& [op, value] : ops) std::printf("    %-16s %8.4f ms\n", op.c_str(), value);
-}
-
-std::vector<int32_t> ReadText(const std::string& path) {
-  std::ifstream file(path);
-  CHECK(file.good()) << "no file " << path;
-  return nlohmann::json::parse(file)["ring_case"]["ids"].get<std::vector<int32_t>>();
 }
 
 void Main(const std::string& path, int threads, const std::string& text) {

@@ -134,10 +134,10 @@ class Group:
                    f"drafter attached = {attached}:\n{self.verifiers[i].tail()}")
 
     def metrics(self, i=0):
-        return scrape(self.verifier_info[i]["metrics"])
+        return scrape(self.verifier_info[i]["metrics_address"])
 
     def router_metrics(self):
-        return scrape(self.router_info["metrics"])
+        return scrape(self.router_info["metrics_address"])
 
     def stop(self):
         """Ends everything; every process that was not killed must end cleanly."""

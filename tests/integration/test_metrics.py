@@ -54,7 +54,7 @@ def test_counters_equal_the_usage_of_all_replies(new_group, golden):
 
 def _drafter(group):
     from processes import scrape
-    return scrape(group.drafter_info[0]["metrics"])
+    return scrape(group.drafter_info[0]["metrics_address"])
 
 
 def test_errors_are_counted_by_code(group):
