@@ -14,7 +14,7 @@ target_compile_options(tandem_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 if(TANDEM_SANITIZE)
   target_compile_options(tandem_options INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TANDEM_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g1>)
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TANDEM_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-O1;-g1>)
   target_link_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
 endif()
 

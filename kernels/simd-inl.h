@@ -75,11 +75,6 @@ HWY_INLINE F16 Max16(const F16& a, const F16& b) {
   for (size_t i = 0; i < kParts; ++i) v.part[i] = hn::Max(a.part[i], b.part[i]);
   return v;
 }
-HWY_INLINE F16 Min16(const F16& a, const F16& b) {
-  F16 v;
-  for (size_t i = 0; i < kParts; ++i) v.part[i] = hn::Min(a.part[i], b.part[i]);
-  return v;
-}
 
 HWY_INLINE hn::Vec<F32> FusedPart(hn::Vec<F32> a, hn::Vec<F32> b, hn::Vec<F32> c) {
   if constexpr (kFusedMultiplyAdd) {

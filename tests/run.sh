@@ -43,7 +43,7 @@ step "integration tests: the real processes"
 .venv/bin/python -m pytest tests/integration -q --build-dir build
 
 step "build (ASan, UBSan)"
-configure build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTANDEM_SANITIZE=address,undefined
+configure build-asan -DTANDEM_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=None
 ninja -C build-asan -j "$jobs"
 step "unit tests (ASan, UBSan)"
 ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 \
@@ -52,7 +52,7 @@ step "integration tests (ASan, UBSan)"
 .venv/bin/python -m pytest tests/integration -q --build-dir build-asan -m sanitize
 
 step "build (TSan)"
-configure build-tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTANDEM_SANITIZE=thread
+configure build-tsan -DTANDEM_SANITIZE=thread -DCMAKE_BUILD_TYPE=None
 ninja -C build-tsan -j "$jobs" tsan_tests
 step "unit tests (TSan): engine, stream, channel, thread pool"
 TSAN_OPTIONS=halt_on_error=1 ctest --test-dir build-tsan --output-on-failure -j "$jobs" -L tsan

@@ -37,6 +37,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, size_t max_bytes);
 // Reads /proc/sys/kernel/random/boot_id and similar one-line files, trimmed.
 absl::StatusOr<std::string> ReadLine(const std::string& path);
 
+// Writes a whole file at once: readers see the old or the new contents. An error names the path and
+// leaves nothing behind.
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view text);
+
 // The absl code that fits an errno, with "<what>: <strerror>".
 absl::Status ErrnoStatus(int error, absl::string_view what);
 

@@ -33,4 +33,9 @@ void ParseServiceFlags(int argc, char** argv, const std::string& name, const std
   }
 }
 
+std::string FromEnvironment(const char* name, const char* otherwise) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : otherwise;
+}
+
 }  // namespace tandem

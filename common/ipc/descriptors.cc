@@ -18,9 +18,9 @@
 #include "common/base/check.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/ipc/identity.h"
-#include "common/ipc/messages.h"
 
 namespace tandem::ipc {
 namespace {
@@ -168,7 +168,7 @@ const std::string& DescriptorServer::path() const { return impl_->path; }
 
 std::string DescriptorServer::Offer(std::vector<int> fds) {
   CHECK(!fds.empty() && fds.size() <= kMaxDescriptors) << fds.size() << " descriptors";
-  const uint64_t random[2] = {RandomNonce(), RandomNonce()};
+  const uint64_t random[2] = {RandomBits(), RandomBits()};
   std::string token(reinterpret_cast<const char*>(random), kTokenBytes);
   absl::MutexLock lock(&impl_->mu);
   impl_->entries[token].fds = std::move(fds);

@@ -1,9 +1,6 @@
 #include "common/ipc/messages.h"
 
-#include <sys/random.h>
-
 #include "absl/types/span.h"
-#include "common/base/check.h"
 #include "common/base/hash.h"
 
 namespace tandem::ipc {
@@ -13,12 +10,6 @@ uint64_t KeyedAnswer(uint64_t epoch, uint64_t nonce, uint64_t feature_nonce) {
   Hasher hasher;
   hasher.Update(absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(values), sizeof(values)));
   return hasher.Digest();
-}
-
-uint64_t RandomNonce() {
-  uint64_t nonce = 0;
-  CHECK_EQ(getrandom(&nonce, sizeof(nonce), 0), static_cast<ssize_t>(sizeof(nonce)));
-  return nonce;
 }
 
 }  // namespace tandem::ipc

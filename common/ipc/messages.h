@@ -78,7 +78,4 @@ static_assert(sizeof(DraftRecord) == 64 && std::is_trivially_copyable_v<DraftRec
 // What a drafter must answer to prove that it reads both memories and writes one of them.
 uint64_t KeyedAnswer(uint64_t epoch, uint64_t nonce, uint64_t feature_nonce);
 
-// From the kernel's random source.
-uint64_t RandomNonce();
-
 }  // namespace tandem::ipc

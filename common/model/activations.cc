@@ -11,7 +11,7 @@ namespace tandem {
 namespace {
 
 // One allocation for all buffers, measured first and then dealt out.
-class Layout final {
+class Areas final {
  public:
   template <class T>
   void Add(T** field, size_t count) {
@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<Activations>> Activations::Create(Backend* backen
   const size_t wanted = static_cast<size_t>(max_logit_rows);
   const size_t lanes = static_cast<size_t>(max_lanes);
   const size_t row_width = rows * config.width;
-  Layout layout;
+  Areas layout;
   layout.Add(&impl->tokens, rows);
   layout.Add(&impl->offsets, lanes + 1);
   layout.Add(&impl->slots, lanes);

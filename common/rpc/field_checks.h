@@ -1,7 +1,7 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"

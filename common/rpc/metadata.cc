@@ -21,10 +21,10 @@ constexpr size_t kMaxTraceState = 512;
 
 using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
 
-// The one value of `key`, empty if absent.
-absl::StatusOr<absl::string_view> Single(const Metadata& metadata, const char* key) {
+// The one value of `key`, if there is one.
+absl::StatusOr<std::optional<absl::string_view>> Single(const Metadata& metadata, const char* key) {
   const auto [begin, end] = metadata.equal_range(key);
-  if (begin == end) return absl::string_view();
+  if (begin == end) return std::nullopt;
   if (std::next(begin) != end) return FieldError(key, "metadata may be sent once only");
   return absl::string_view(begin->second.data(), begin->second.size());
 }
@@ -47,28 +47,28 @@ bool IsTraceParent(absl::string_view text) {
 
 absl::StatusOr<RequestMetadata> ParseMetadata(const Metadata& metadata) {
   RequestMetadata result;
-  ASSIGN_OR_RETURN(const absl::string_view priority, Single(metadata, kPriorityMetadata));
-  if (metadata.count(kPriorityMetadata) > 0) {
+  ASSIGN_OR_RETURN(const auto priority, Single(metadata, kPriorityMetadata));
+  if (priority.has_value()) {
     int32_t value = 0;
-    if (!absl::SimpleAtoi(priority, &value) || value < -kPriorityLimit || value > kPriorityLimit) {
-      return FieldError(kPriorityMetadata, absl::StrCat("'", priority, "' is not a number from ",
+    if (!absl::SimpleAtoi(*priority, &value) || value < -kPriorityLimit || value > kPriorityLimit) {
+      return FieldError(kPriorityMetadata, absl::StrCat("'", *priority, "' is not a number from ",
                                                         -kPriorityLimit, " to ", kPriorityLimit));
     }
     result.priority = value;
   }
-  ASSIGN_OR_RETURN(const absl::string_view parent, Single(metadata, kTraceParent));
-  if (metadata.count(kTraceParent) > 0 && !IsTraceParent(parent)) {
+  ASSIGN_OR_RETURN(const auto parent, Single(metadata, kTraceParent));
+  if (parent.has_value() && !IsTraceParent(*parent)) {
     return FieldError(kTraceParent, "is not version-trace-parent-flags in lower-case hex");
   }
-  result.traceparent = std::string(parent);
-  ASSIGN_OR_RETURN(const absl::string_view state, Single(metadata, kTraceState));
-  if (state.size() > kMaxTraceState) {
-    return FieldError(kTraceState, absl::StrCat("has ", state.size(), " bytes, at most ",
-                                                kMaxTraceState, " are taken"));
+  result.traceparent = std::string(parent.value_or(""));
+  ASSIGN_OR_RETURN(const auto state, Single(metadata, kTraceState));
+  result.tracestate = std::string(state.value_or(""));
+  if (result.tracestate.size() > kMaxTraceState) {
+    return FieldError(kTraceState, absl::StrCat("has ", result.tracestate.size(),
+                                                " bytes, at most ", kMaxTraceState, " are taken"));
   }
-  result.tracestate = std::string(state);
-  ASSIGN_OR_RETURN(const absl::string_view authorization, Single(metadata, kAuthorization));
-  if (metadata.count(kAuthorization) > 0 && authorization.empty()) {
+  ASSIGN_OR_RETURN(const auto authorization, Single(metadata, kAuthorization));
+  if (authorization.has_value() && authorization->empty()) {
     return FieldError(kAuthorization, "is empty");
   }
   return result;

@@ -3,10 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <fstream>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -14,10 +11,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "common/base/file.h"
 #include "common/base/log.h"
-#include "google/protobuf/struct.pb.h"
-#include "google/protobuf/util/json_util.h"
+#include "common/base/status_macros.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
@@ -53,13 +48,6 @@ void EnablePlugins() {
 
 }  // namespace
 
-struct ServerRunner::State {
-  std::mutex mutex;
-  bool stopping = false;
-  bool drained = false;
-  StopSignals* signals = nullptr;  // while Run waits
-};
-
 absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(const ServerOptions& options) {
   EnablePlugins();
   grpc::ServerBuilder builder;
@@ -77,7 +65,6 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(const ServerOp
                      "; choose a free port, or 0 for any, with --address"));
   }
   runner->health_names_ = options.health_names;
-  runner->state_ = std::make_shared<State>();
   runner->port_ = is_unix ? 0 : port;
   runner->address_ =
       is_unix ? options.address
@@ -93,8 +80,8 @@ ServerRunner::~ServerRunner() {
 }
 
 void ServerRunner::SetServing(bool serving) {
-  const std::lock_guard lock(state_->mutex);
-  serving = serving && !state_->stopping;
+  const absl::MutexLock lock(&mutex_);
+  serving = serving && !stopping_;
   grpc::HealthCheckServiceInterface* const health = server_->GetHealthCheckService();
   for (const std::string& name : health_names_) health->SetServingStatus(name, serving);
   health->SetServingStatus(kReadiness, serving);
@@ -105,26 +92,10 @@ void ServerRunner::SetLive(bool live) {
   server_->GetHealthCheckService()->SetServingStatus(kLiveness, live);
 }
 
-absl::Status ServerRunner::WriteReadyFile(const ReadyFile& file) {
-  if (file.path.empty()) return absl::OkStatus();
-  google::protobuf::Struct facts;
-  auto& fields = *facts.mutable_fields();
-  fields["process"].set_string_value(file.process);
-  fields["pid"].set_number_value(getpid());
-  fields["address"].set_string_value(address_);
-  fields["port"].set_number_value(port_);
-  fields["metrics_address"].set_string_value(file.metrics_address);
-  std::string json;
-  if (!google::protobuf::util::MessageToJsonString(facts, &json).ok()) {
-    return absl::InternalError("the ready file's facts have no JSON form");
-  }
-  const std::string temporary = absl::StrCat(file.path, ".", getpid());
-  std::ofstream out(temporary);
-  out << json << '\n';
-  out.close();
-  if (!out.good() || rename(temporary.c_str(), file.path.c_str()) != 0) {
-    return ErrnoStatus(errno, absl::StrCat("cannot write --ready-file ", file.path));
-  }
+absl::Status ServerRunner::WriteReadyFile(ReadyFile file) {
+  file.address = address_;
+  file.port = port_;
+  RETURN_IF_ERROR(tandem::WriteReadyFile(file));
   ready_path_ = file.path;
   return absl::OkStatus();
 }
@@ -135,9 +106,9 @@ void ServerRunner::Run(StopSignals& signals, absl::Duration drain_timeout,
   LOG(INFO) << "stopping: new work is refused, running requests get "
             << absl::FormatDuration(drain_timeout);
   {
-    const std::lock_guard lock(state_->mutex);
-    state_->stopping = true;
-    state_->signals = &signals;
+    const absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    signals_ = &signals;
   }
   SetServing(false);
   begin_drain();
@@ -147,8 +118,8 @@ void ServerRunner::Run(StopSignals& signals, absl::Duration drain_timeout,
     event = signals.Wait(deadline - absl::Now());
   }
   {
-    const std::lock_guard lock(state_->mutex);
-    state_->signals = nullptr;
+    const absl::MutexLock lock(&mutex_);
+    signals_ = nullptr;
   }
   const bool drained = IsDrained();
   if (!drained) LOG(WARNING) << "requests are left; they are cancelled";
@@ -156,14 +127,14 @@ void ServerRunner::Run(StopSignals& signals, absl::Duration drain_timeout,
 }
 
 void ServerRunner::Drained() {
-  const std::lock_guard lock(state_->mutex);
-  state_->drained = true;
-  if (state_->signals != nullptr) state_->signals->Wake();
+  const absl::MutexLock lock(&mutex_);
+  drained_ = true;
+  if (signals_ != nullptr) signals_->Wake();
 }
 
 bool ServerRunner::IsDrained() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->drained;
+  const absl::MutexLock lock(&mutex_);
+  return drained_;
 }
 
 void ServerRunner::ShutdownWithin(bool flush) {

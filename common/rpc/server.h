@@ -5,9 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/rpc/ready_file.h"
 #include "common/rpc/stop_signals.h"
 #include "grpcpp/server.h"
 
@@ -24,14 +27,8 @@ struct ServerOptions {
   int max_receive_bytes = 4 << 20;
 };
 
-struct ReadyFile {
-  std::string path = {};     // empty: none is written
-  std::string process = {};  // "router", "verifier", ...
-  std::string metrics_address = {};
-};
-
 // One gRPC server with reflection, grpc.health.v1, keepalive and an orderly end.
-// Thread-safe after Start.
+// Thread-safe after Start, but for one WriteReadyFile at a time.
 class ServerRunner final {
  public:
   // Listens at once: NOT_SERVING, alive. UNAVAILABLE naming the address when it cannot be bound.
@@ -49,9 +46,9 @@ class ServerRunner final {
   // Health of "liveness".
   void SetLive(bool live);
 
-  // Writes {"process", "pid", "address", "port", "metrics_address"} as one JSON object, at once or
-  // not at all. Removed again by the destructor.
-  absl::Status WriteReadyFile(const ReadyFile& file);
+  // As the function of that name, with this server's address and port. Removed again by the
+  // destructor.
+  absl::Status WriteReadyFile(ReadyFile file);
 
   // Serves until a stop signal. Then NOT_SERVING, `begin_drain` (which must not block: it refuses
   // new work and has `Drained` called once nothing is left), and a wait for Drained,
@@ -76,8 +73,11 @@ class ServerRunner final {
   std::string address_;
   int port_ = 0;
   std::string ready_path_;
-  struct State;
-  std::shared_ptr<State> state_;
+
+  mutable absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool drained_ ABSL_GUARDED_BY(mutex_) = false;
+  StopSignals* signals_ ABSL_GUARDED_BY(mutex_) = nullptr;  // while Run waits
 };
 
 }  // namespace tandem

@@ -20,8 +20,8 @@ namespace tandem {
 struct StreamHooks {
   // The client or the deadline ended the call; at most once.
   std::function<void()> cancelled = {};
-  // A write is over; so many tokens are still pending.
-  std::function<void(int pending_tokens)> written = {};
+  // A write is over.
+  std::function<void()> written = {};
   // The call is over. What a client of tandem sees as its result.
   std::function<void(absl::StatusCode outcome)> done = {};
 };
@@ -61,7 +61,7 @@ class StreamWriter final : public grpc::ServerWriteReactor<Response> {
   void OnWriteDone(bool ok) override {
     const auto self = self_;
     Do(core_.Written(ok));
-    if (ok && hooks_.written) hooks_.written(core_.pending_tokens());
+    if (ok && hooks_.written) hooks_.written();
   }
 
   void OnCancel() override {

@@ -27,6 +27,7 @@ inline constexpr uint32_t kMaxDraftsLimit = 8;
 inline constexpr int32_t kPriorityLimit = 100;
 inline constexpr uint32_t kDefaultIdleTimeoutSeconds = 600;
 inline constexpr uint32_t kDefaultSessionPageSize = 100;
+inline constexpr size_t kMaxVocabularyBytes = 64 << 20;  // of a vocabulary file
 
 // The request's max_tokens, or its default: 256, or the server's limit where that is lower.
 uint32_t EffectiveMaxTokens(const v1::GenerateRequest& request, const RequestLimits& limits);
@@ -45,6 +46,9 @@ absl::Status ValidateDescribeSession(const v1::DescribeSessionRequest& request);
 absl::Status ValidateListSessions(const v1::ListSessionsRequest& request);
 absl::Status ValidateCloseSession(const v1::CloseSessionRequest& request);
 absl::Status ValidateDrain(const v1::DrainRequest& request);
+
+// OUT_OF_RANGE for a prompt, given as `field`, of more tokens than the limit.
+absl::Status CheckPromptTokens(absl::string_view field, size_t count, const RequestLimits& limits);
 
 // 1 to 128 of [A-Za-z0-9_.:-].
 absl::Status ValidateName(absl::string_view field, absl::string_view name);

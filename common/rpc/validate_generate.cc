@@ -1,5 +1,4 @@
 #include <cmath>
-#include <limits>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -17,13 +16,6 @@ constexpr size_t kMaxStopTextBytes = 256;
 constexpr int kMaxStopTokens = 64;
 constexpr uint32_t kMaxTopLogprobs = 20;
 constexpr double kMost = 100;  // of temperature, penalties and biases
-
-absl::Status CheckPromptTokens(absl::string_view field, size_t count, const RequestLimits& limits) {
-  if (count <= limits.max_prompt_tokens) return absl::OkStatus();
-  return FieldError(absl::StatusCode::kOutOfRange, field,
-                    absl::StrCat("the prompt has ", count, " tokens, this server takes at most ",
-                                 limits.max_prompt_tokens));
-}
 
 absl::Status CheckText(absl::string_view field, size_t size, bool may_be_empty,
                        const RequestLimits& limits) {
@@ -165,6 +157,13 @@ absl::Status CheckOptions(const v1::GenerateRequest& request) {
 }
 
 }  // namespace
+
+absl::Status CheckPromptTokens(absl::string_view field, size_t count, const RequestLimits& limits) {
+  if (count <= limits.max_prompt_tokens) return absl::OkStatus();
+  return FieldError(absl::StatusCode::kOutOfRange, field,
+                    absl::StrCat("the prompt has ", count, " tokens, this server takes at most ",
+                                 limits.max_prompt_tokens));
+}
 
 absl::Status CheckTextSize(absl::string_view field, size_t size, const RequestLimits& limits) {
   if (size <= limits.max_prompt_bytes) return absl::OkStatus();

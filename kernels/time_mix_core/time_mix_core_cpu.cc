@@ -102,9 +102,8 @@ HWY_INLINE void FinishRow(const TimeMixCoreArgs& args, size_t channel, size_t at
   }
 }
 
-// Rows [first, end) of one head from the projections to y; advances `state`. u: see WkvHead.
-void RunRows(const TimeMixCoreArgs& args, int head, int first, int end, float* state, float* u,
-             size_t u_stride) {
+// Rows [first, end) of one head from the projections to what the recurrence reads.
+void PrepareRows(const TimeMixCoreArgs& args, int head, int first, int end) {
   SecondFactor(args, args.w2, args.w_low, kDecay, head, first, end);
   SecondFactor(args, args.a2, args.a_low, kB, head, first, end);
   SecondFactor(args, args.g2, args.g_low, kGate, head, first, end);
@@ -112,16 +111,16 @@ void RunRows(const TimeMixCoreArgs& args, int head, int first, int end, float* s
   const size_t width = static_cast<size_t>(args.width);
   const size_t channel = static_cast<size_t>(head) * kHead;
   for (int t = first; t < end; ++t) PrepareRow(args, channel, t * width + channel);
-  const size_t at = first * width + channel;
-  const WkvRows rows = {.stride = width,
-                        .decay = PlaneAt(args, kDecay, at),
-                        .k = args.k.data + at,
-                        .v = args.v.data + at,
-                        .b = PlaneAt(args, kB, at),
-                        .kappa = PlaneAt(args, kKappa, at),
-                        .r = args.r.data + at};
-  WkvHead(state, rows, end - first, args.y.data + at, u, u_stride);
-  for (int t = first; t < end; ++t) FinishRow(args, channel, t * width + channel);
+}
+
+WkvRows RowsAt(const TimeMixCoreArgs& args, size_t at) {
+  return {.stride = static_cast<size_t>(args.width),
+          .decay = PlaneAt(args, kDecay, at),
+          .k = args.k.data + at,
+          .v = args.v.data + at,
+          .b = PlaneAt(args, kB, at),
+          .kappa = PlaneAt(args, kKappa, at),
+          .r = args.r.data + at};
 }
 
 // The other four rows of the log entries of a head's provisional rows; WkvHead has written u.
@@ -146,23 +145,32 @@ void ReplayLog(const WkvState& wkv, int slot, int accepted, int head, int width)
 
 // One head of one lane, from replay to log.
 void RunHead(const TimeMixCoreArgs& args, int lane, int head) {
-  constexpr int kSpan = 32;  // rows whose inputs stay in the cache between the steps of RunRows
+  constexpr int kSpan = 32;  // rows whose inputs stay in the cache between the steps
   const int slot = args.lanes.slots[lane];
   ReplayLog(args.wkv, slot, args.lanes.accepted[slot], head, args.width);
   float* state = args.wkv.committed + slot * args.wkv.committed_stride +
                  static_cast<size_t>(head) * kHead * kHead;
-  const int end = args.lanes.offsets[lane + 1];
-  const int certain_end = end - args.lanes.provisional[lane];
-  for (int t = args.lanes.offsets[lane]; t < certain_end; t += kSpan) {
-    RunRows(args, head, t, std::min(t + kSpan, certain_end), state, nullptr, 0);
-  }
-  if (certain_end == end) return;
   HWY_ALIGN float provisional[kHead * kHead];
-  std::memcpy(provisional, state, sizeof(provisional));
   const size_t width = static_cast<size_t>(args.width);
   const size_t channel = static_cast<size_t>(head) * kHead;
   float* log = args.wkv.log + slot * args.wkv.log_stride + channel;
-  RunRows(args, head, certain_end, end, provisional, log + 3 * width, 5 * width);
+  const int end = args.lanes.offsets[lane + 1];
+  const int certain_end = end - args.lanes.provisional[lane];
+  for (int first = args.lanes.offsets[lane], next = 0; first < end; first = next) {
+    // The drafts go along with the last certain rows.
+    next = certain_end - first > kSpan ? first + kSpan : end;
+    PrepareRows(args, head, first, next);
+    const size_t at = first * width + channel;
+    WkvHead({.state = state,
+             .provisional = provisional,
+             .certain = std::min(next, certain_end) - first,
+             .count = next - first,
+             .y = args.y.data + at,
+             .u = log + 3 * width,
+             .u_stride = 5 * width},
+            RowsAt(args, at));
+    for (int t = first; t < next; ++t) FinishRow(args, channel, t * width + channel);
+  }
   LogRows(args, channel, certain_end, end, log);
 }
 

@@ -37,11 +37,11 @@ HWY_INLINE F16 UpdateKey(const F16& s, const F16& decay, const F16& u, const F16
   return Fma16(v, k, Fma16(u, b, s * decay));
 }
 
-// One token for kGroup vectors of values: updates S, returns in `sum` the products of the new S
-// with the next token's kappa (kNext), and writes y.
+// One token for kGroup vectors of values: writes the next S to `to`, which may be `from`, returns
+// in `sum` the products of the new S with the next token's kappa (kNext), and writes y.
 template <bool kNext>
-HWY_INLINE void WkvToken(float* state, const WkvRows& rows, size_t row, const F16* u, F16* sum,
-                         float* y) {
+HWY_INLINE void WkvToken(const float* from, float* to, const WkvRows& rows, size_t row,
+                         const F16* u, F16* sum, float* y) {
   const size_t at = row * rows.stride;
   const float* next = rows.kappa + (kNext ? at + rows.stride : at);
   F16 v[kGroup], out[kGroup];
@@ -54,9 +54,9 @@ HWY_INLINE void WkvToken(float* state, const WkvRows& rows, size_t row, const F1
     const F16 decay = Set16(rows.decay[at + j]), b = Set16(rows.b[at + j]);
     const F16 k = Set16(rows.k[at + j]), r = Set16(rows.r[at + j]);
     for (int g = 0; g < kGroup; ++g) {
-      float* cell = state + j * kHead + 16 * g;
-      const F16 s = UpdateKey(Load16(cell), decay, u[g], b, v[g], k);
-      Store16(s, cell);
+      const int cell = j * kHead + 16 * g;
+      const F16 s = UpdateKey(Load16(from + cell), decay, u[g], b, v[g], k);
+      Store16(s, to + cell);
       out[g] = Fma16(s, r, out[g]);
       if constexpr (kNext) sum[g] = Fma16(s, Set16(next[j]), sum[g]);
     }
@@ -64,10 +64,18 @@ HWY_INLINE void WkvToken(float* state, const WkvRows& rows, size_t row, const F1
   for (int g = 0; g < kGroup; ++g) Store16(out[g], y + at + 16 * g);
 }
 
-// Runs `count` tokens through state [64 key, 64 value]. y has the rows' stride and overlaps no
-// input; u [count, u_stride] receives -S kappa where it is not null.
-HWY_INLINE void WkvHead(float* state, const WkvRows& rows, int count, float* y, float* u_out,
-                        size_t u_stride) {
+// What a run of tokens does to the state of one head.
+struct WkvRun {
+  float* state = nullptr;        // [64 key, 64 value], advanced by the first `certain` tokens
+  float* provisional = nullptr;  // as state, takes what the other tokens do to it
+  int certain = 0;
+  int count = 0;       // tokens, >= 1
+  float* y = nullptr;  // out, with the rows' stride; overlaps no input
+  float* u = nullptr;  // [count - certain, u_stride] receives -S kappa of the other tokens
+  size_t u_stride = 0;
+};
+
+HWY_INLINE void WkvHead(const WkvRun& run, const WkvRows& rows) {
   for (int group = 0; group < kHead; group += 16 * kGroup) {
     WkvRows part = rows;
     part.v += group;
@@ -76,17 +84,20 @@ HWY_INLINE void WkvHead(float* state, const WkvRows& rows, int count, float* y, 
     for (int j = 0; j < kHead; ++j) {
       const F16 kappa = Set16(rows.kappa[j]);
       for (int g = 0; g < kGroup; ++g)
-        sum[g] = Fma16(Load16(state + group + j * kHead + 16 * g), kappa, sum[g]);
+        sum[g] = Fma16(Load16(run.state + group + j * kHead + 16 * g), kappa, sum[g]);
     }
-    for (int t = 0; t < count; ++t) {
+    for (int t = 0; t < run.count; ++t) {
+      const bool drafted = t >= run.certain;
       for (int g = 0; g < kGroup; ++g) {
         u[g] = Set16(0.0f) - sum[g];
-        if (u_out != nullptr) Store16(u[g], u_out + t * u_stride + group + 16 * g);
+        if (drafted) Store16(u[g], run.u + (t - run.certain) * run.u_stride + group + 16 * g);
       }
-      if (t + 1 < count) {
-        WkvToken<true>(state + group, part, t, u, sum, y + group);
+      const float* from = (t > run.certain ? run.provisional : run.state) + group;
+      float* to = (drafted ? run.provisional : run.state) + group;
+      if (t + 1 < run.count) {
+        WkvToken<true>(from, to, part, t, u, sum, run.y + group);
       } else {
-        WkvToken<false>(state + group, part, t, u, sum, y + group);
+        WkvToken<false>(from, to, part, t, u, sum, run.y + group);
       }
     }
   }

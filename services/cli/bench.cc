@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/file.h"
 #include "common/base/status_macros.h"
 #include "services/cli/bench_load.h"
 #include "services/cli/bench_plan.h"

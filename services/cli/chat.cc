@@ -92,17 +92,8 @@ absl::StatusOr<v1::GenerateRequest> Conversation::NextRequest(const std::string&
   ASSIGN_OR_RETURN(v1::GenerateRequest request, MakeRequest(options_.request));
   request.mutable_session()->set_session_id(session_.session_id());
   request.mutable_session()->set_expected_position(position_);
-  v1::ChatInput& chat = *request.mutable_chat();
-  if (position_ == 0 && !options_.system.empty()) {
-    v1::ChatMessage& system = *chat.add_messages();
-    system.set_role(v1::ROLE_SYSTEM);
-    system.set_content(options_.system);
-  }
-  v1::ChatMessage& user = *chat.add_messages();
-  user.set_role(v1::ROLE_USER);
-  user.set_content(text);
-  ASSIGN_OR_RETURN(const v1::ThinkMode think, ParseThinkMode(options_.think));
-  chat.set_think(think);
+  const std::string system = position_ == 0 ? options_.system : "";
+  ASSIGN_OR_RETURN(*request.mutable_chat(), MakeChat(system, text, options_.think));
   return request;
 }
 
@@ -204,9 +195,7 @@ Command MakeChatCommand(CLI::App& root) {
       ->capture_default_str();
   app->add_flag("--show-drafts", options->show_drafts,
                 "Mark text that came from accepted drafts, and print acceptance after each reply");
-  app->add_option("--color", options->colour, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+  AddColourOption(*app, options->colour);
   app->add_option("--max-drafts", options->request.max_drafts, "Most drafts per step, 0 to 8");
   AddSamplingOptions(*app, options->request);
   AddStoppingOptions(*app, options->request);

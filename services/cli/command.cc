@@ -5,6 +5,12 @@
 
 namespace tandem::cli {
 
+void AddColourOption(CLI::App& app, std::string& colour) {
+  app.add_option("--color", colour, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+}
+
 absl::string_view Version() { return TANDEM_VERSION; }
 
 int ExitCode(const absl::Status& status) {

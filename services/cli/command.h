@@ -24,6 +24,9 @@ Command MakeChatCommand(CLI::App& root);
 Command MakeInspectCommand(CLI::App& root);
 Command MakeBenchCommand(CLI::App& root);
 
+// --color: auto, always or never, for UseColour.
+void AddColourOption(CLI::App& app, std::string& colour);
+
 // The version of this build, "0.1.0".
 absl::string_view Version();
 

@@ -72,17 +72,7 @@ absl::Status SetInput(const GenerateOptions& options, v1::GenerateRequest& reque
     request.set_prompt_utf8(prompt);
     return absl::OkStatus();
   }
-  v1::ChatInput& chat = *request.mutable_chat();
-  if (!options.system.empty()) {
-    v1::ChatMessage& message = *chat.add_messages();
-    message.set_role(v1::ROLE_SYSTEM);
-    message.set_content(options.system);
-  }
-  v1::ChatMessage& message = *chat.add_messages();
-  message.set_role(v1::ROLE_USER);
-  message.set_content(prompt);
-  ASSIGN_OR_RETURN(const v1::ThinkMode think, ParseThinkMode(options.think));
-  chat.set_think(think);
+  ASSIGN_OR_RETURN(*request.mutable_chat(), MakeChat(options.system, prompt, options.think));
   return absl::OkStatus();
 }
 
@@ -140,9 +130,7 @@ Command MakeGenerateCommand(CLI::App& root) {
   app->add_flag("--show-drafts", options->show_drafts,
                 "Mark text that came from accepted drafts, and print acceptance at the end");
   app->add_flag("--json", options->json, "Print one JSON object instead of text");
-  app->add_option("--color", options->colour, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+  AddColourOption(*app, options->colour);
   AddRequestOptions(*app, options->request);
   AddSamplingOptions(*app, options->request);
   AddStoppingOptions(*app, options->request);

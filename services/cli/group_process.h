@@ -11,8 +11,8 @@
 
 namespace tandem::cli {
 
-// A `tandem up` of this program's own, on free ports, for as long as the object lives. Its log goes
-// to a file in a private folder; only its last line is kept for errors.
+// A `tandem up` of this program's own, on free ports, for as long as the object lives. Of its log
+// only the last line is kept, for errors.
 class GroupProcess final {
  public:
   // Waits until the group is ready. `flags` go to `tandem up`.

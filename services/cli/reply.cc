@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/time/clock.h"
+#include "common/rpc/outcome.h"
 
 namespace tandem::cli {
 namespace {
@@ -103,24 +104,11 @@ nlohmann::json Reply::ToJson() const {
         {{"tokens", round.tokens()}, {"drafted", round.drafted()}, {"accepted", round.accepted()}});
   }
   if (!finished_) return json;
-  json["finish_reason"] = std::string(FinishReasonName(finished_->reason()));
+  json["finish_reason"] = FinishReasonName(finished_->reason());
   json["position"] = finished_->position();
   if (finished_->has_stop_text()) json["stop"] = finished_->stop_text();
   if (finished_->has_stop_token_id()) json["stop"] = finished_->stop_token_id();
   return json;
-}
-
-absl::string_view FinishReasonName(v1::FinishReason reason) {
-  switch (reason) {
-    case v1::FINISH_REASON_STOP_TOKEN:
-      return "STOP_TOKEN";
-    case v1::FINISH_REASON_STOP_TEXT:
-      return "STOP_TEXT";
-    case v1::FINISH_REASON_MAX_TOKENS:
-      return "MAX_TOKENS";
-    default:
-      return "UNSPECIFIED";
-  }
 }
 
 nlohmann::json UsageJson(const v1::Usage& usage) {

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tandem/v1/generation.pb.h"
 
@@ -26,10 +25,8 @@ class Reply final {
   // Of the terminal event; empty before it.
   const v1::Usage& usage() const { return usage_; }
 
-  // On the client's clock, in seconds from the start; 0 before the first token or the end.
+  // On the client's clock, in seconds from the start; 0 before the first token.
   double first_token_seconds() const { return first_token_seconds_; }
-  double last_token_seconds() const { return last_token_seconds_; }
-  double total_seconds() const { return total_seconds_; }
   // Seconds between successive messages with tokens.
   const std::vector<double>& message_intervals() const { return message_intervals_; }
   // Tokens after the first message per second from then on; NaN with fewer than two messages.
@@ -59,9 +56,6 @@ class Reply final {
   double total_seconds_ = 0;
   std::vector<double> message_intervals_;
 };
-
-// "STOP_TOKEN", "STOP_TEXT", "MAX_TOKENS".
-absl::string_view FinishReasonName(v1::FinishReason reason);
 
 nlohmann::json UsageJson(const v1::Usage& usage);
 

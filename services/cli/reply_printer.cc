@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/rpc/outcome.h"
 #include "services/cli/statistics.h"
 
 namespace tandem::cli {

@@ -135,4 +135,19 @@ absl::StatusOr<v1::ThinkMode> ParseThinkMode(const std::string& text) {
       absl::StrCat("think mode '", text, "' is none of off, on, skip"));
 }
 
+absl::StatusOr<v1::ChatInput> MakeChat(const std::string& system, const std::string& user,
+                                       const std::string& think) {
+  v1::ChatInput chat;
+  const auto add = [&chat](v1::Role role, const std::string& content) {
+    v1::ChatMessage& message = *chat.add_messages();
+    message.set_role(role);
+    message.set_content(content);
+  };
+  if (!system.empty()) add(v1::ROLE_SYSTEM, system);
+  add(v1::ROLE_USER, user);
+  ASSIGN_OR_RETURN(const v1::ThinkMode mode, ParseThinkMode(think));
+  chat.set_think(mode);
+  return chat;
+}
+
 }  // namespace tandem::cli

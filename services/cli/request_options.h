@@ -47,4 +47,8 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const RequestOptions& options);
 // "off", "on", "skip".
 absl::StatusOr<v1::ThinkMode> ParseThinkMode(const std::string& text);
 
+// The user's next message, behind one of the system unless that is empty. Errors as ParseThinkMode.
+absl::StatusOr<v1::ChatInput> MakeChat(const std::string& system, const std::string& user,
+                                       const std::string& think);
+
 }  // namespace tandem::cli

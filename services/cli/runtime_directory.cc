@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <system_error>
 
@@ -45,20 +44,6 @@ RuntimeDirectory::~RuntimeDirectory() {
 
 std::string RuntimeDirectory::File(absl::string_view name) const {
   return absl::StrCat(path_, "/", name);
-}
-
-absl::Status WriteFileAtomically(const std::string& path, absl::string_view text) {
-  const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
-  std::FILE* file = std::fopen(temporary.c_str(), "we");
-  if (file == nullptr) return ErrnoStatus(errno, absl::StrCat("cannot write ", temporary));
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = std::fclose(file) == 0;
-  if (!written || !closed || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    unlink(temporary.c_str());
-    return ErrnoStatus(error, absl::StrCat("cannot write ", path));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace tandem::cli

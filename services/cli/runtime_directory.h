@@ -25,7 +25,4 @@ class RuntimeDirectory final {
   std::string path_;
 };
 
-// Writes a whole file at once: readers see the old or the new contents.
-absl::Status WriteFileAtomically(const std::string& path, absl::string_view text);
-
 }  // namespace tandem::cli

@@ -44,7 +44,7 @@ void PrintLine(absl::string_view name, absl::string_view line, bool colour) {
   WriteAll(STDERR_FILENO, absl::StrCat(Paint(ColourOf(name), prefix, colour), line, "\n"));
 }
 
-// Both must be blocked before any child starts, so that none of them is lost.
+// The signals are blocked before any child starts, so that none of them is lost.
 absl::StatusOr<int> StopFd() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -179,9 +179,7 @@ Command MakeUpCommand(CLI::App& root) {
       ->capture_default_str();
   app->add_option("--ready-file", options->ready_file,
                   "Write addresses and process ids there, as JSON, while all are ready");
-  app->add_option("--color", options->colour, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+  AddColourOption(*app, options->colour);
   return {.app = app, .run = [options] { return RunUp(*options); }};
 }
 

@@ -39,7 +39,7 @@ void AttachLoop::Run(absl::FunctionRef<bool()> stopped) {
     const absl::Status status = AttachOnce(stopped);
     metrics_->attached.Set(0);
     if (stopped()) return;
-    if (status.code() == absl::StatusCode::kFailedPrecondition) Answered();
+    if (absl::IsFailedPrecondition(status)) Answered();
     // The same reason again, every two seconds, would only fill the log.
     const std::string message(status.message());
     if (served_ || message != last_message) {

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
@@ -21,16 +20,18 @@
 #include "common/drafter/mtp/mtp_path.h"
 #include "common/metrics/metrics.h"
 #include "common/model/model_path.h"
+#include "common/rpc/ready_file.h"
 #include "common/rpc/stop_signals.h"
 #include "services/drafter/attach_loop.h"
-#include "services/drafter/ready_file.h"
+
+using tandem::FromEnvironment;
 
 ABSL_FLAG(std::string, socket, "", "unix socket of the verifier's DraftService");
 ABSL_FLAG(std::string, model, "", "model file or folder, for --mtp-path=auto");
-ABSL_FLAG(std::string, mtp_path, "auto",
-          "sidecar folder; auto: mtp/ of the model folder; environment: RWKV_MTP_PATH");
-ABSL_FLAG(bool, mtp_force, false,
-          "draft although the sidecar names another base model; environment: RWKV_MTP_FORCE=1");
+ABSL_FLAG(std::string, mtp_path, FromEnvironment("RWKV_MTP_PATH", "auto"),
+          "sidecar folder; auto: mtp/ of the model folder; default RWKV_MTP_PATH");
+ABSL_FLAG(bool, mtp_force, FromEnvironment("RWKV_MTP_FORCE", "") == "1",
+          "draft although the sidecar names another base model; default RWKV_MTP_FORCE");
 ABSL_FLAG(int, threads, 0, "compute threads; 0: one per core");
 ABSL_FLAG(std::string, metrics_address, "127.0.0.1:0", "host:port of /metrics; empty: none");
 ABSL_FLAG(std::string, ready_file, "",
@@ -39,31 +40,18 @@ ABSL_FLAG(std::string, ready_file, "",
 namespace tandem {
 namespace {
 
-// A flag that was left at its default gives way to the environment.
-std::string MtpPath() {
-  const std::string flag = absl::GetFlag(FLAGS_mtp_path);
-  const char* environment = std::getenv("RWKV_MTP_PATH");
-  return flag == "auto" && environment != nullptr ? environment : flag;
-}
-
-bool MtpForce() {
-  const char* environment = std::getenv("RWKV_MTP_FORCE");
-  return absl::GetFlag(FLAGS_mtp_force) ||
-         (environment != nullptr && std::string(environment) == "1");
-}
-
 absl::StatusOr<std::string> SidecarFolder() {
+  const std::string mtp_path = absl::GetFlag(FLAGS_mtp_path);
   std::string model_folder;
   if (const std::string model = absl::GetFlag(FLAGS_model); !model.empty()) {
     ASSIGN_OR_RETURN(const ModelPath path, ResolveModelPath(model));
     model_folder = path.folder;
-  } else if (MtpPath() == "auto") {
+  } else if (mtp_path == "auto") {
     return absl::InvalidArgumentError("--model or --mtp-path must say where the sidecar lies");
   }
-  ASSIGN_OR_RETURN(const std::optional<std::string> folder,
-                   ResolveMtpPath(MtpPath(), model_folder));
+  ASSIGN_OR_RETURN(const std::optional<std::string> folder, ResolveMtpPath(mtp_path, model_folder));
   if (!folder.has_value()) {
-    return absl::NotFoundError(absl::StrCat("no sidecar: --mtp-path=", MtpPath(), ", and ",
+    return absl::NotFoundError(absl::StrCat("no sidecar: --mtp-path=", mtp_path, ", and ",
                                             model_folder, "/mtp must exist for auto"));
   }
   return *folder;
@@ -105,12 +93,14 @@ absl::StatusOr<AttachLoop::Options> LoopOptions(const std::string& metrics_addre
                      .taps = {config.fuse_layers[0], config.fuse_layers[1]},
                      .depth = config.depth,
                      .window = config.window,
-                     .max_drafts = config.depth_adapter ? kMaxDrafts : 1,
-                     .force = MtpForce()};
+                     .max_drafts = config.max_drafts(),
+                     .force = absl::GetFlag(FLAGS_mtp_force)};
   options.make_backend = [threads] { return MakeCpuBackend(threads); };
-  options.make_drafter = MtpFactory(folder, MtpForce());
+  options.make_drafter = MtpFactory(folder, options.sidecar.force);
   options.on_first_answer = [metrics_address] {
-    const absl::Status status = WriteReadyFile(absl::GetFlag(FLAGS_ready_file), metrics_address);
+    const absl::Status status = WriteReadyFile({.path = absl::GetFlag(FLAGS_ready_file),
+                                                .process = "drafter",
+                                                .metrics_address = metrics_address});
     if (!status.ok()) LOG(ERROR) << status.message();
   };
   return options;

@@ -45,6 +45,11 @@ void Attempt::Resume() {
   RemoveHold();
 }
 
+bool Attempt::paused() const {
+  const absl::MutexLock lock(&mutex_);
+  return paused_;
+}
+
 void Attempt::OnReadDone(bool ok) {
   if (!ok) return;
   owner_->OnResponse(response_);
@@ -52,12 +57,12 @@ void Attempt::OnReadDone(bool ok) {
     StartRead(&response_);
     return;
   }
+  owner_->OnPaused();
   {
     const absl::MutexLock lock(&mutex_);
     AddHold();
     paused_ = true;
   }
-  owner_->OnPaused();
   // The client may have caught up before the pause was noted.
   if (!owner_->WantsPause()) Resume();
 }

@@ -21,6 +21,7 @@ class AttemptOwner {
   virtual void OnResponse(v1::GenerateResponse& response) = 0;
   // The client is behind: no further message is read until Attempt::Resume.
   virtual bool WantsPause() = 0;
+  // A pause is about to begin, unless the client catches up first.
   virtual void OnPaused() = 0;
   // The last call.
   virtual void OnEnd(const absl::Status& status) = 0;
@@ -42,6 +43,7 @@ class Attempt final : public grpc::ClientReadReactor<v1::GenerateResponse>,
   void Cancel();
   // Reads on after a pause; nothing happens without one.
   void Resume();
+  bool paused() const;
 
   const std::shared_ptr<Worker>& worker() const { return worker_; }
   const std::string& request_id() const { return request_.request_id(); }
@@ -59,7 +61,7 @@ class Attempt final : public grpc::ClientReadReactor<v1::GenerateResponse>,
   std::shared_ptr<Attempt> self_;
   grpc::ClientContext context_;
   v1::GenerateResponse response_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -30,16 +30,10 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context, absl::Time arr
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const ServedModel>> RouterGenerationService::Model() const {
-  auto model = parts_.pool->model();
-  if (model == nullptr) return parts_.pool->NotReady();
-  return model;
-}
-
 absl::StatusOr<std::shared_ptr<Relay>> RouterGenerationService::MakeRelay(
     const grpc::CallbackServerContext& context, const v1::GenerateRequest& request) {
   const absl::Time arrival = absl::Now();
-  ASSIGN_OR_RETURN(const auto model, Model());
+  ASSIGN_OR_RETURN(const auto model, parts_.pool->Served());
   Relay::Request relayed = {.arrival = arrival,
                             .deadline = DeadlineOf(context, arrival, parts_.default_timeout)};
   ASSIGN_OR_RETURN(relayed.metadata, ParseMetadata(context.client_metadata()));
@@ -69,7 +63,7 @@ StreamHooks RouterGenerationService::HooksOf(const absl::StatusOr<std::shared_pt
   RouterMetrics* const metrics = parts_.relays->metrics();
   metrics->active_streams.Increment();
   return {.cancelled = [relay = *relay] { relay->Cancel(); },
-          .written = [relay = *relay](int) { relay->ClientCaughtUp(); },
+          .written = [relay = *relay] { relay->ClientCaughtUp(); },
           .done =
               [parts = parts_, metrics, method](absl::StatusCode outcome) {
                 CountOutcome(*parts.page, method, outcome);
@@ -118,7 +112,7 @@ grpc::ServerUnaryReactor* RouterGenerationService::Cancel(grpc::CallbackServerCo
 
 absl::Status RouterGenerationService::Tokenize(const v1::TokenizeRequest& request,
                                                v1::TokenizeResponse& response) const {
-  ASSIGN_OR_RETURN(const auto model, Model());
+  ASSIGN_OR_RETURN(const auto model, parts_.pool->Served());
   RETURN_IF_ERROR(ValidateTokenize(request, model->Limits()));
   ASSIGN_OR_RETURN(const std::vector<uint32_t> ids, EncodeInput(request, *model->vocabulary));
   for (const uint32_t id : ids) {
@@ -137,7 +131,7 @@ grpc::ServerUnaryReactor* RouterGenerationService::Tokenize(grpc::CallbackServer
 
 absl::Status RouterGenerationService::Detokenize(const v1::DetokenizeRequest& request,
                                                  v1::DetokenizeResponse& response) const {
-  ASSIGN_OR_RETURN(const auto model, Model());
+  ASSIGN_OR_RETURN(const auto model, parts_.pool->Served());
   RETURN_IF_ERROR(ValidateDetokenize(request, model->Limits()));
   const std::vector<int32_t> ids(request.ids().begin(), request.ids().end());
   response.set_raw(model->vocabulary->Decode(ids));
@@ -154,7 +148,7 @@ grpc::ServerUnaryReactor* RouterGenerationService::Detokenize(grpc::CallbackServ
 grpc::ServerUnaryReactor* RouterGenerationService::GetModel(grpc::CallbackServerContext* context,
                                                             const v1::GetModelRequest*,
                                                             v1::GetModelResponse* response) {
-  const auto model = Model();
+  const auto model = parts_.pool->Served();
   if (model.ok()) {
     *response = (*model)->model;
     *response->mutable_drafter() = parts_.pool->drafter();

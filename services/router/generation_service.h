@@ -49,8 +49,6 @@ class RouterGenerationService final : public v1::GenerationService::CallbackServ
                                      v1::GetModelResponse* response) override;
 
  private:
-  // UNAVAILABLE until there is one.
-  absl::StatusOr<std::shared_ptr<const ServedModel>> Model() const;
   // A relay that is registered as live, or why there is none.
   absl::StatusOr<std::shared_ptr<Relay>> MakeRelay(const grpc::CallbackServerContext& context,
                                                    const v1::GenerateRequest& request);

@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/stop_signals.h"
+#include "common/rpc/validate.h"
 #include "services/router/router.h"
 
 ABSL_FLAG(std::string, address, "127.0.0.1:50051",
@@ -33,8 +34,6 @@ ABSL_FLAG(std::string, ready_file, "",
 
 namespace tandem {
 namespace {
-
-constexpr size_t kMaxVocabularyBytes = 64 << 20;
 
 absl::Status CheckFlag(const char* name, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
@@ -61,7 +60,8 @@ absl::StatusOr<Router::Options> OptionsFromFlags() {
       .relay = {.resume_timeout = absl::GetFlag(FLAGS_resume_timeout)},
       .default_timeout = absl::GetFlag(FLAGS_default_timeout),
       .max_message_bytes = max_message_bytes,
-      .max_sessions = static_cast<size_t>(max_sessions)};
+      .max_sessions = static_cast<size_t>(max_sessions),
+      .ready_file = absl::GetFlag(FLAGS_ready_file)};
   if (const std::string path = absl::GetFlag(FLAGS_vocab); !path.empty()) {
     ASSIGN_OR_RETURN(options.pool.vocabulary_text, ReadFile(path, kMaxVocabularyBytes));
   }
@@ -72,10 +72,6 @@ absl::Status Serve() {
   StopSignals signals;
   ASSIGN_OR_RETURN(const Router::Options options, OptionsFromFlags());
   ASSIGN_OR_RETURN(const auto router, Router::Start(options));
-  RETURN_IF_ERROR(
-      router->server().WriteReadyFile({.path = absl::GetFlag(FLAGS_ready_file),
-                                       .process = "router",
-                                       .metrics_address = router->metrics_page().address()}));
   LOG(INFO) << "listening on " << router->server().address();
   router->server().Run(signals, absl::GetFlag(FLAGS_drain_timeout),
                        [&router] { router->BeginDrain(); });

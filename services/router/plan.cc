@@ -1,14 +1,11 @@
 #include "services/router/plan.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/check.h"
-#include "common/base/hash.h"
+#include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/status.h"
 #include "common/tokenizer/prompt.h"
@@ -18,12 +15,6 @@ namespace tandem {
 namespace {
 
 using Ids = std::vector<uint32_t>;
-
-uint64_t RandomBits() {
-  uint64_t bits = 0;
-  CHECK(getrandom(&bits, sizeof(bits), 0) == sizeof(bits)) << "getrandom";
-  return bits;
-}
 
 Ids ToIds(const std::vector<int32_t>& ids) { return Ids(ids.begin(), ids.end()); }
 
@@ -150,12 +141,7 @@ absl::StatusOr<Plan> MakePlan(const v1::GenerateRequest& request, const RequestM
                .max_tokens = EffectiveMaxTokens(request, limits),
                .reply = MakeReplyOptions(request)};
   ASSIGN_OR_RETURN(plan.input_ids, EncodeInput(request, *model->vocabulary, history));
-  if (plan.input_ids.size() > limits.max_prompt_tokens) {
-    return FieldError(
-        absl::StatusCode::kOutOfRange, InputField(request),
-        absl::StrCat("the prompt has ", plan.input_ids.size(),
-                     " tokens, this server takes at most ", limits.max_prompt_tokens));
-  }
+  RETURN_IF_ERROR(CheckPromptTokens(InputField(request), plan.input_ids.size(), limits));
   if (plan.input_ids.empty() && history.empty()) {
     return ReasonError(absl::StatusCode::kFailedPrecondition, "SESSION_EMPTY",
                        "the session holds no token yet; give it an input to continue");
@@ -173,7 +159,5 @@ absl::StatusOr<std::vector<uint32_t>> EncodeInput(const v1::TokenizeRequest& req
   return request.has_text() ? EncodeText("text", request.text(), vocabulary)
                             : EncodeText("text_utf8", request.text_utf8(), vocabulary);
 }
-
-std::string RandomId() { return HashHex(RandomBits()); }
 
 }  // namespace tandem

@@ -44,7 +44,4 @@ absl::StatusOr<Plan> MakePlan(const v1::GenerateRequest& request, const RequestM
 absl::StatusOr<std::vector<uint32_t>> EncodeInput(const v1::TokenizeRequest& request,
                                                   const Vocabulary& vocabulary);
 
-// 16 random hex digits.
-std::string RandomId();
-
 }  // namespace tandem

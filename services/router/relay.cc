@@ -6,9 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/log.h"
+#include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/status.h"
-#include "services/router/unary_call.h"
+#include "services/router/call_unary.h"
 
 namespace tandem {
 namespace {
@@ -301,7 +302,7 @@ void Relay::ClientCaughtUp() {
 void Relay::OnPaused() {
   StartAlarm(absl::Now() + context_->options.slow_reader_timeout,
              [this, paused = attempt()](bool rang) {
-               if (!rang || paused == nullptr) return;
+               if (!rang || paused == nullptr || !paused->paused()) return;
                {
                  const absl::MutexLock lock(&mutex_);
                  if (attempt_ != paused) return;

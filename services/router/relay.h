@@ -9,55 +9,17 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "common/metrics/metrics.h"
 #include "common/rpc/metadata.h"
 #include "grpcpp/alarm.h"
 #include "services/router/attempt.h"
 #include "services/router/plan.h"
+#include "services/router/relay_context.h"
 #include "services/router/reply.h"
 #include "services/router/reply_sink.h"
 #include "services/router/reply_times.h"
 #include "services/router/session_table.h"
-#include "services/router/worker_pool.h"
 
 namespace tandem {
-
-struct RelayOptions {
-  absl::Duration resume_timeout = absl::Seconds(60);  // for a stream that lost its verifier
-  absl::Duration start_wait = absl::Seconds(5);       // for a first verifier
-  absl::Duration slow_reader_timeout = absl::Seconds(10);
-  int max_pending_tokens = 256;  // per client; beyond it nothing is read from the verifier
-};
-
-// Counts the relays that exist, so that a router can end after the last one.
-class RelayCount final {
- public:
-  void Add(int change) {
-    const absl::MutexLock lock(&mutex_);
-    count_ += change;
-  }
-  void AwaitNone() const {
-    const absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(
-        +[](const int* count) { return *count == 0; }, &count_));
-  }
-
- private:
-  mutable absl::Mutex mutex_;
-  int count_ ABSL_GUARDED_BY(mutex_) = 0;
-};
-
-// What all relays of a router share; outlives them.
-struct RelayContext {
-  WorkerPool* pool = nullptr;
-  // There once a model is.
-  std::function<RouterMetrics*()> metrics = {};
-  MetricsPage* page = nullptr;
-  RelayOptions options = {};
-  // The request has its result; before the client hears of it.
-  std::function<void(const std::string& request_id)> finished = {};
-  RelayCount* count = nullptr;
-};
 
 // One client's request on its way through verifiers. When a verifier dies, drains or fails, the
 // request goes on with the next token on that or another one: same seed, same input, the emitted

@@ -4,9 +4,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/log.h"
+#include "common/rpc/outcome.h"
 #include "common/rpc/status.h"
+#include "services/router/call_unary.h"
 #include "services/router/relay.h"
-#include "services/router/unary_call.h"
 
 namespace tandem {
 namespace {
@@ -200,7 +201,7 @@ void Relay::Finish(v1::Finished finished) {
                                 : plan.input_ids.size() + reply_.ids().size();
   finished.set_position(position);
   *finished.mutable_usage() = reply_.usage().usage();
-  GenerationsTotal(*context_->page, v1::FinishReason_Name(finished.reason())).Increment();
+  CountGeneration(*context_->page, finished.reason());
   v1::GenerateResponse response;
   *response.mutable_finished() = std::move(finished);
   Conclude();

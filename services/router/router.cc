@@ -3,8 +3,9 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
-#include "services/router/unary_call.h"
+#include "services/router/call_unary.h"
 
 namespace tandem {
 namespace {
@@ -34,7 +35,7 @@ absl::StatusOr<std::unique_ptr<Router>> Router::Start(const Options& options) {
   {
     const absl::MutexLock lock(&router->health_mutex_);
     router->health_ = router->server_.get();
-    router->health_->SetServing(router->ready_);
+    router->ShowReadiness();
   }
   router->expiry_ = std::make_unique<Periodic>(
       kExpiryInterval, [table = router->sessions_.get()] { table->Expire(absl::Now()); });
@@ -116,7 +117,17 @@ void Router::UsableChanged(int usable) {
   if (metrics != nullptr) metrics->verifiers_up.Set(usable);
   ready_ = usable > 0;
   if (!draining_) SetServingState(*page_, ready_ ? "serving" : "loading");
-  if (health_ != nullptr) health_->SetServing(ready_);
+  ShowReadiness();
+}
+
+void Router::ShowReadiness() {
+  if (health_ == nullptr) return;
+  health_->SetServing(ready_);
+  if (!ready_ || announced_) return;
+  announced_ = true;
+  const absl::Status status = health_->WriteReadyFile(
+      {.path = options_.ready_file, .process = "router", .metrics_address = page_->address()});
+  if (!status.ok()) LOG(ERROR) << status.message();
 }
 
 }  // namespace tandem

@@ -31,6 +31,8 @@ class Router final : public WorkerPoolListener {
     absl::Duration default_timeout = absl::Minutes(10);
     int max_message_bytes = 4 << 20;
     size_t max_sessions = 10'000;
+    // Written when the first verifier is usable; empty: none.
+    std::string ready_file = {};
   };
 
   // Listens at once; serving once a verifier is usable and the vocabulary is there.
@@ -50,6 +52,8 @@ class Router final : public WorkerPoolListener {
   explicit Router(const Options& options);
   RouterParts Parts();
   void CloseOnVerifier(const SessionPlace& place) const;
+  // Tells the health service, and writes the ready file the first time.
+  void ShowReadiness() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_mutex_);
 
   const Options options_;
   std::unique_ptr<MetricsPage> page_;
@@ -65,6 +69,7 @@ class Router final : public WorkerPoolListener {
   std::unique_ptr<RouterSessionService> session_service_;
   absl::Mutex health_mutex_;
   bool ready_ ABSL_GUARDED_BY(health_mutex_) = false;
+  bool announced_ ABSL_GUARDED_BY(health_mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(health_mutex_) = false;
   ServerRunner* health_ ABSL_GUARDED_BY(health_mutex_) = nullptr;
   std::unique_ptr<ServerRunner> server_;

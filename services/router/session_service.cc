@@ -6,33 +6,27 @@
 
 namespace tandem {
 
-absl::StatusOr<std::string> RouterSessionService::Model() const {
-  const auto model = parts_.pool->model();
-  if (model == nullptr) return parts_.pool->NotReady();
-  return model->model.name();
-}
-
 absl::Status RouterSessionService::Open(const v1::OpenSessionRequest& request,
                                         v1::Session& session) const {
   RETURN_IF_ERROR(ValidateOpenSession(request));
-  ASSIGN_OR_RETURN(const std::string model, Model());
-  ASSIGN_OR_RETURN(session, parts_.sessions->Open(request, model));
+  ASSIGN_OR_RETURN(const auto served, parts_.pool->Served());
+  ASSIGN_OR_RETURN(session, parts_.sessions->Open(request, served->model.name()));
   return absl::OkStatus();
 }
 
 absl::Status RouterSessionService::Describe(const v1::DescribeSessionRequest& request,
                                             v1::Session& session) const {
   RETURN_IF_ERROR(ValidateDescribeSession(request));
-  ASSIGN_OR_RETURN(const std::string model, Model());
-  ASSIGN_OR_RETURN(session, parts_.sessions->Describe(request.session_id(), model));
+  ASSIGN_OR_RETURN(const auto served, parts_.pool->Served());
+  ASSIGN_OR_RETURN(session, parts_.sessions->Describe(request.session_id(), served->model.name()));
   return absl::OkStatus();
 }
 
 absl::Status RouterSessionService::List(const v1::ListSessionsRequest& request,
                                         v1::ListSessionsResponse& response) const {
   RETURN_IF_ERROR(ValidateListSessions(request));
-  ASSIGN_OR_RETURN(const std::string model, Model());
-  response = parts_.sessions->List(request, model);
+  ASSIGN_OR_RETURN(const auto served, parts_.pool->Served());
+  response = parts_.sessions->List(request, served->model.name());
   return absl::OkStatus();
 }
 

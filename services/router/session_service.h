@@ -24,8 +24,6 @@ class RouterSessionService final : public v1::SessionService::CallbackService {
                                          v1::CloseSessionResponse* response) override;
 
  private:
-  // Name of the served model. UNAVAILABLE until there is one.
-  absl::StatusOr<std::string> Model() const;
   absl::Status Open(const v1::OpenSessionRequest& request, v1::Session& session) const;
   absl::Status Describe(const v1::DescribeSessionRequest& request, v1::Session& session) const;
   absl::Status List(const v1::ListSessionsRequest& request,

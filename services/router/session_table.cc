@@ -4,11 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/status.h"
 #include "common/rpc/validate.h"
 #include "google/protobuf/util/time_util.h"
-#include "services/router/plan.h"
 
 namespace tandem {
 namespace {
@@ -45,7 +45,6 @@ void SessionUse::Forget() {
 void SessionUse::Commit(absl::Span<const uint32_t> ids) {
   const absl::MutexLock lock(&table_->mutex_);
   entry_->history.insert(entry_->history.end(), ids.begin(), ids.end());
-  entry_->position = entry_->history.size();
 }
 
 void SessionUse::OnClose(std::function<void()> cancel) {
@@ -63,15 +62,14 @@ absl::StatusOr<SessionTable::Entry> SessionTable::Find(const std::string& id) {
   if (found != entries_.end()) return found->second;
   return ReasonError(absl::StatusCode::kNotFound, "SESSION_UNKNOWN",
                      absl::StrCat("there is no session '", id,
-                                  "'; it was closed, or idle for too "
-                                  "long, or never opened"));
+                                  "'; it was closed, or idle for too long, or never opened"));
 }
 
 v1::Session SessionTable::ToProto(const SessionEntry& entry, const std::string& model) const {
   v1::Session session;
   session.set_session_id(entry.id);
   session.set_model(model);
-  session.set_position(entry.position);
+  session.set_position(entry.history.size());
   session.set_busy(entry.busy);
   *session.mutable_opened_at() = ToTimestamp(entry.opened_at);
   *session.mutable_last_used_at() = ToTimestamp(entry.last_used);
@@ -154,9 +152,9 @@ absl::StatusOr<std::unique_ptr<SessionUse>> SessionTable::Use(
     return ReasonError(absl::StatusCode::kFailedPrecondition, "SESSION_BUSY",
                        absl::StrCat("a request is running on session '", id, "'"));
   }
-  if (expected_position.has_value() && *expected_position != entry->position) {
+  if (expected_position.has_value() && *expected_position != entry->history.size()) {
     return ReasonError(absl::StatusCode::kFailedPrecondition, "POSITION_MISMATCH",
-                       absl::StrCat("session '", id, "' holds ", entry->position,
+                       absl::StrCat("session '", id, "' holds ", entry->history.size(),
                                     " tokens, the request expects ", *expected_position));
   }
   entry->busy = true;

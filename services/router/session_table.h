@@ -34,10 +34,10 @@ struct SessionEntry {
   absl::Time last_used = {};
   bool busy = false;
   bool closed = false;
-  std::function<void()> cancel = {};   // ends the live request
-  std::vector<uint32_t> history = {};  // of the one that uses the session while busy
+  std::function<void()> cancel = {};  // ends the live request
+  // Written under the table's lock, and only by the one that uses the session.
+  std::vector<uint32_t> history = {};
   std::optional<SessionPlace> place = {};
-  uint64_t position = 0;  // history.size(), for readers
 };
 
 class SessionTable;

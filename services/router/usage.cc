@@ -5,8 +5,10 @@
 namespace tandem {
 namespace {
 
-void CountDepths(uint32_t depths, google::protobuf::RepeatedField<uint32_t>& by_depth) {
-  while (static_cast<uint32_t>(by_depth.size()) < depths) by_depth.Add(0);
+// Adds 1 to each of the first `depths` counts; the list has at least `length` entries then.
+void CountDepths(uint32_t depths, uint32_t length,
+                 google::protobuf::RepeatedField<uint32_t>& by_depth) {
+  while (static_cast<uint32_t>(by_depth.size()) < length) by_depth.Add(0);
   for (uint32_t depth = 0; depth < depths; ++depth) ++*by_depth.Mutable(depth);
 }
 
@@ -21,8 +23,8 @@ void UsageCounter::AddRound(const v1::Round& round, uint32_t kept) {
   usage_.set_retained_tokens(usage_.retained_tokens() + std::min(accepted, kept));
   usage_.set_rounds(usage_.rounds() + 1);
   if (round.drafted() > 0) usage_.set_draft_rounds(usage_.draft_rounds() + 1);
-  CountDepths(round.drafted(), *usage_.mutable_drafted_by_depth());
-  CountDepths(accepted, *usage_.mutable_accepted_by_depth());
+  CountDepths(round.drafted(), round.drafted(), *usage_.mutable_drafted_by_depth());
+  CountDepths(accepted, round.drafted(), *usage_.mutable_accepted_by_depth());
 }
 
 void UsageCounter::SetPrompt(uint32_t prompt_tokens, uint32_t cached_prompt_tokens) {

@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/client.h"
 #include "common/rpc/status.h"
+#include "common/rpc/validate.h"
 
 namespace tandem {
 namespace {
@@ -19,7 +20,6 @@ constexpr absl::Duration kLastBackOff = absl::Milliseconds(500);
 constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 // A verifier tells its load at least once a second.
 constexpr absl::Duration kSilence = absl::Seconds(5);
-constexpr size_t kMaxVocabularyBytes = 64 << 20;
 
 std::chrono::system_clock::time_point CallDeadline() {
   return absl::ToChronoTime(absl::Now() + kCallTimeout);
@@ -86,7 +86,8 @@ void Worker::CheckSilence(absl::Time now) {
 
 bool Worker::SetContext(grpc::ClientContext* context) {
   const absl::MutexLock lock(&mutex_);
-  context_ = context;
+  // The caller drops its context when it hears that the worker stops.
+  context_ = stopping_ ? nullptr : context;
   return !stopping_;
 }
 
@@ -99,12 +100,12 @@ void Worker::Loop() {
   absl::Duration back_off = kFirstBackOff;
   std::string last_message;
   do {
+    const absl::Status ended = Watch();
     bool was_up = false;
-    const absl::Status ended = Watch(was_up);
     {
       const absl::MutexLock lock(&mutex_);
       if (stopping_) return;
-      up_ = false;
+      was_up = std::exchange(up_, false);
       told_.instance_id.clear();
       told_.error = ended;
     }
@@ -129,7 +130,7 @@ absl::StatusOr<v1::GetWorkerResponse> Worker::GetInfo() {
   return info;
 }
 
-absl::Status Worker::Watch(bool& was_up) {
+absl::Status Worker::Watch() {
   ASSIGN_OR_RETURN(const v1::GetWorkerResponse info, GetInfo());
   RETURN_IF_ERROR(admission_->Admit(info, *this));
   grpc::ClientContext context;
@@ -142,7 +143,6 @@ absl::Status Worker::Watch(bool& was_up) {
       continue;
     }
     TakeLoad(load, info.instance_id());
-    was_up = true;
   }
   const absl::Status ended = FromGrpc(reader->Finish());
   SetContext(nullptr);
@@ -164,8 +164,8 @@ void Worker::TakeLoad(const v1::WorkerLoad& load, const std::string& instance_id
     told_.instance_id = instance_id;
     told_.load = load;
     told_.standing = {.slots = load.state_slots(),
-                        .slots_used = load.state_slots_used(),
-                        .queued = load.queued()};
+                      .slots_used = load.state_slots_used(),
+                      .queued = load.queued()};
   }
   if (!changed) return;
   LOG(INFO) << "verifier " << address_ << (load.accepting() ? " accepts work" : " refuses work");
@@ -185,6 +185,10 @@ absl::StatusOr<std::string> Worker::FetchVocabulary() {
   }
   const grpc::Status status = reader->Finish();
   SetContext(nullptr);
+  if (file.size() > kMaxVocabularyBytes) {
+    return absl::OutOfRangeError(
+        absl::StrCat("its vocabulary has more than ", kMaxVocabularyBytes, " bytes"));
+  }
   RETURN_IF_ERROR(FromGrpc(status));
   return file;
 }

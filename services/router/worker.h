@@ -66,16 +66,17 @@ class Worker final {
   // Breaks a connection whose last load message is too old.
   void CheckSilence(absl::Time now);
 
-  // The vocabulary file, whole. Blocks.
+  // The vocabulary file, whole. OUT_OF_RANGE beyond kMaxVocabularyBytes. Blocks.
   absl::StatusOr<std::string> FetchVocabulary();
 
  private:
   void Loop();
   // Connects, is admitted and reads loads until the stream breaks; says why it ended.
-  absl::Status Watch(bool& was_up);
+  absl::Status Watch();
   absl::StatusOr<v1::GetWorkerResponse> GetInfo();
   void TakeLoad(const v1::WorkerLoad& load, const std::string& instance_id);
-  // False when the worker is being destroyed.
+  // The call that Stop and CheckSilence may cancel. False when the worker is being destroyed: there
+  // is to be no call then.
   bool SetContext(grpc::ClientContext* context);
   bool Pause(absl::Duration duration);
 

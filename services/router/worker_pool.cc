@@ -111,6 +111,12 @@ std::shared_ptr<const ServedModel> WorkerPool::model() const {
   return model_;
 }
 
+absl::StatusOr<std::shared_ptr<const ServedModel>> WorkerPool::Served() const {
+  std::shared_ptr<const ServedModel> served = model();
+  if (served == nullptr) return NotReady();
+  return served;
+}
+
 v1::DrafterStatus WorkerPool::drafter() const {
   const std::shared_ptr<Worker> worker = Pick(nullptr);
   return worker == nullptr ? v1::DrafterStatus() : worker->status().load.drafter();

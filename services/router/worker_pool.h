@@ -44,8 +44,8 @@ class WorkerPool final : public WorkerAdmission {
 
   // The least loaded usable worker, `avoid` only if it is null or there is no other: then null.
   std::shared_ptr<Worker> Pick(const Worker* avoid) const;
-  // Null until the first verifier was admitted.
-  std::shared_ptr<const ServedModel> model() const;
+  // The model that the first admitted verifier serves. NotReady until there is one.
+  absl::StatusOr<std::shared_ptr<const ServedModel>> Served() const;
   // Drafter of a usable worker.
   v1::DrafterStatus drafter() const;
   // "no verifier is ready: <address>: <why>; ..."
@@ -61,6 +61,8 @@ class WorkerPool final : public WorkerAdmission {
   // The text of the vocabulary, checked against the hash.
   absl::StatusOr<std::string> VocabularyText(const v1::GetWorkerResponse& info, Worker& worker);
   std::vector<std::shared_ptr<Worker>> Workers() const;
+  // Null until the first verifier was admitted.
+  std::shared_ptr<const ServedModel> model() const;
 
   const Options options_;
   WorkerPoolListener* const listener_;

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "common/base/random.h"
 
 namespace tandem {
 namespace {
@@ -73,7 +74,7 @@ std::variant<DraftOffer, DraftRefusal> DraftAttachment::Hello(const DrafterFacts
   phase_ = Phase::kOffered;
   block_ = block;
   ++epoch_;
-  nonce_ = ipc::RandomNonce();
+  nonce_ = RandomBits();
   ipc::VerifierChannel(blocks_->View(block, epoch_)).Start(nonce_);
   std::vector<int> fds = blocks_->descriptors(block);
   fds.insert(fds.end(), options_.weight_descriptors.begin(), options_.weight_descriptors.end());

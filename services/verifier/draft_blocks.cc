@@ -1,6 +1,7 @@
 #include "services/verifier/draft_blocks.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/base/random.h"
 #include "common/base/status_macros.h"
 
 namespace tandem {
@@ -17,7 +18,7 @@ absl::StatusOr<std::unique_ptr<DraftBlocks>> DraftBlocks::Create(Backend* backen
       return absl::ResourceExhaustedError(absl::StrCat(
           "no memory for the features shared with a drafter: ", layout.feature_bytes, " bytes"));
     }
-    block.feature_nonce = ipc::RandomNonce();
+    block.feature_nonce = RandomBits();
     const ipc::FeatureHeader header = {.magic = ipc::kMagic, .nonce = block.feature_nonce};
     backend->CopyIn(block.features, &header, sizeof(header));
     if (!backend->SealForReaders(block.feature_handle)) {

@@ -40,8 +40,6 @@ bool OnCpu(const ModelWeights& weights) {
   return absl::string_view(weights.backend()->name()) == "cpu";
 }
 
-int MaxDrafts(const MtpConfig& config) { return config.depth_adapter ? kMaxDrafts : 1; }
-
 std::string SidecarName(const MtpFile& sidecar) {
   return absl::StrCat(ModelName(sidecar.config().base_model), " mtp");
 }
@@ -69,7 +67,7 @@ DraftService::Options ServiceOptions(const Options& options, const ModelWeights&
   service.model = weights.name();
   service.model_hash = HashHex(weights.hash());
   service.layers = weights.config().layers;
-  service.max_drafts = MaxDrafts(options.sidecar->config());
+  service.max_drafts = options.sidecar->config().max_drafts();
   service.layout = layout;
   service.embedding_bytes = weights.embedding_handle().bytes;
   service.head_bytes = weights.head_handle().bytes;
@@ -83,7 +81,7 @@ IpcDraftPort::Options PortOptions(const Options& options, const ModelWeights& we
   IpcDraftPort::Options port;
   port.taps[0] = config.fuse_layers[0];
   port.taps[1] = config.fuse_layers[1];
-  port.max_drafts = MaxDrafts(config);
+  port.max_drafts = config.max_drafts();
   port.vocab = weights.config().vocab;
   port.deadline = options.deadline;
   if (port.deadline.floor_seconds == 0) {

@@ -1,8 +1,11 @@
 #include "services/verifier/engine.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "common/base/status_macros.h"
 #include "services/verifier/engine_loop.h"
 
@@ -12,17 +15,11 @@ struct Engine::Shared {
   Inbox inbox;
   std::function<absl::Time()> now;
   std::atomic<uint64_t> next_handle{1};
-  std::atomic<bool> stop{false};
+  bool stop = false;  // of the engine's thread
 
-  // The last turn's EngineLoad, and when it ended.
-  std::atomic<bool> accepting{true};
-  std::atomic<int> slots{0};
-  std::atomic<int> slots_used{0};
-  std::atomic<int> active{0};
-  std::atomic<int> queued{0};
-  std::atomic<int> sessions{0};
-  std::atomic<bool> attached{false};
-  std::atomic<int64_t> turn_end_nanos{0};
+  absl::Mutex mu;
+  EngineLoad load ABSL_GUARDED_BY(mu);  // of the last turn
+  absl::Time turn_end ABSL_GUARDED_BY(mu);
 };
 
 Engine::Engine(std::unique_ptr<Shared> shared, std::unique_ptr<EngineLoop> loop)
@@ -65,27 +62,22 @@ bool Engine::RunOnce(absl::Duration idle) {
 
 void Engine::ShowLoad() {
   const EngineLoad load = loop_->Load();
-  shared_->accepting = load.accepting;
-  shared_->slots = load.slots;
-  shared_->slots_used = load.slots_used;
-  shared_->active = load.active;
-  shared_->queued = load.queued;
-  shared_->sessions = load.sessions;
-  shared_->attached = load.drafter_attached;
-  shared_->turn_end_nanos = absl::ToUnixNanos(shared_->now());
+  const absl::Time now = shared_->now();
+  const absl::MutexLock lock(&shared_->mu);
+  shared_->load = load;
+  shared_->turn_end = now;
 }
 
 EngineLoad Engine::load() const {
-  const Shared& s = *shared_;
-  EngineLoad load{.accepting = s.accepting,
-                  .slots = s.slots,
-                  .slots_used = s.slots_used,
-                  .active = s.active,
-                  .queued = s.queued,
-                  .sessions = s.sessions,
-                  .drafter_attached = s.attached};
-  if (load.active + load.queued > 0 || !s.inbox.empty()) {
-    load.stalled = s.now() - absl::FromUnixNanos(s.turn_end_nanos);
+  EngineLoad load;
+  absl::Time turn_end;
+  {
+    const absl::MutexLock lock(&shared_->mu);
+    load = shared_->load;
+    turn_end = shared_->turn_end;
+  }
+  if (load.active + load.queued > 0 || !shared_->inbox.empty()) {
+    load.stalled = shared_->now() - turn_end;
   }
   return load;
 }

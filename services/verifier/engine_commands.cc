@@ -2,15 +2,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/check.h"
 #include "services/verifier/engine_loop.h"
 
 namespace tandem {
-namespace {
-
-bool IsRetryable(const absl::Status& status) { return absl::IsUnavailable(status); }
-
-}  // namespace
 
 void EngineLoop::Submit(uint64_t handle, absl::Time arrival, GenerationInput input,
                         std::shared_ptr<TokenSink> sink) {
@@ -91,7 +85,7 @@ void EngineLoop::Finish(Reply* reply, const Ending& ending) {
 
 void EngineLoop::Fail(Reply* reply, absl::Status status, const std::string& reason) {
   if (reply->running() && reply->session().kept()) reply->session().Restore();
-  const bool retryable = IsRetryable(status);
+  const bool retryable = absl::IsUnavailable(status);
   reply->sink().Failed({.status = std::move(status),
                         .reason = reason,
                         .retryable = retryable,
@@ -127,8 +121,9 @@ absl::StatusOr<SessionInfo> EngineLoop::OpenSession(std::string id, absl::Durati
 
 absl::StatusOr<SessionInfo> EngineLoop::DescribeSession(const std::string& id) const {
   const Session* const session = sessions_.Find(id);
-  if (session == nullptr)
+  if (session == nullptr) {
     return absl::NotFoundError(absl::StrCat("session_id: no session \"", id, "\""));
+  }
   return session->Info();
 }
 

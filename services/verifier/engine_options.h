@@ -20,7 +20,6 @@ struct EngineOptions {
   int usable_vocab = 0;    // ids at and above it are never chosen; 0: all may be
   int unsent_limit = 256;  // tokens; a stream with more unsent ones is paused
   absl::Duration pause_limit = absl::Seconds(10);
-  absl::Duration drain_timeout = absl::Seconds(30);
   std::function<absl::Time()> now = [] { return absl::Now(); };
 
   // Most rows of a pass: the prompt rows beside every lane at full depth.

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "common/metrics/metrics.h"
 #include "common/rpc/outcome.h"
 #include "common/rpc/status.h"
 #include "services/verifier/generation_service_messages.h"
@@ -30,7 +29,7 @@ void StreamSink::Round(ReplyRound round) {
 }
 
 void StreamSink::Finished(const ReplyFinished& finished) {
-  GenerationsTotal(*metrics_, FinishWord(finished.cause)).Increment();
+  CountGeneration(*metrics_, ReasonOf(finished.cause));
   v1::GenerateResponse response;
   Fill(finished, response.mutable_finished());
   writer_->Push(std::move(response), 0);
@@ -75,7 +74,7 @@ void OnceCall::Started(const ReplyStarted& started) {
 void OnceCall::Round(ReplyRound round) { Fill(round, response_->mutable_output()); }
 
 void OnceCall::Finished(const ReplyFinished& finished) {
-  GenerationsTotal(*metrics_, FinishWord(finished.cause)).Increment();
+  CountGeneration(*metrics_, ReasonOf(finished.cause));
   Fill(finished, response_->mutable_finished());
   End(absl::OkStatus(), absl::StatusCode::kOk);
 }

@@ -10,7 +10,6 @@
 #include "common/rpc/validate.h"
 #include "services/verifier/generation_calls.h"
 #include "services/verifier/generation_service_messages.h"
-#include "services/verifier/unary_call.h"
 
 namespace tandem {
 namespace {

@@ -1,19 +1,14 @@
 #include "services/verifier/generation_service_messages.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/random.h"
 #include "common/rpc/status.h"
 
 namespace tandem {
 namespace {
-
-uint64_t RandomBits() {
-  thread_local std::random_device device;
-  return (uint64_t{device()} << 32) | device();
-}
 
 Sampling ToSampling(const v1::GenerateRequest& request) {
   const v1::SamplingParameters& from = request.sampling();
@@ -58,7 +53,7 @@ GenerationInput ToInput(const v1::GenerateRequest& request, const RequestLimits&
                         const RequestMetadata& metadata, absl::Time deadline) {
   GenerationInput input;
   input.request_id =
-      request.has_request_id() ? request.request_id() : absl::StrCat("r-", absl::Hex(RandomBits()));
+      request.has_request_id() ? request.request_id() : absl::StrCat("r-", RandomId());
   const auto& ids = request.tokens().ids();
   input.prompt.assign(ids.begin(), ids.end());
   const auto& emitted = request.resume().emitted_ids();
@@ -113,18 +108,22 @@ void Fill(const ReplyRound& round, v1::Delta* out) {
   counts->set_accepted(static_cast<uint32_t>(round.accepted));
 }
 
-void Fill(const ReplyFinished& finished, v1::Finished* out) {
-  switch (finished.cause) {
+v1::FinishReason ReasonOf(FinishCause cause) {
+  switch (cause) {
     case FinishCause::kStopToken:
-      out->set_reason(v1::FINISH_REASON_STOP_TOKEN);
-      out->set_stop_token_id(static_cast<uint32_t>(finished.stop_token));
-      break;
+      return v1::FINISH_REASON_STOP_TOKEN;
     case FinishCause::kStopText:
-      out->set_reason(v1::FINISH_REASON_STOP_TEXT);
-      break;
+      return v1::FINISH_REASON_STOP_TEXT;
     case FinishCause::kMaxTokens:
-      out->set_reason(v1::FINISH_REASON_MAX_TOKENS);
       break;
+  }
+  return v1::FINISH_REASON_MAX_TOKENS;
+}
+
+void Fill(const ReplyFinished& finished, v1::Finished* out) {
+  out->set_reason(ReasonOf(finished.cause));
+  if (finished.cause == FinishCause::kStopToken) {
+    out->set_stop_token_id(static_cast<uint32_t>(finished.stop_token));
   }
   out->set_position(static_cast<uint64_t>(finished.position));
   Fill(finished.usage, out->mutable_usage());
@@ -149,18 +148,6 @@ absl::Status ToStatus(const ReplyFailed& failed) {
   SetReason(status, failed.reason);
   if (failed.retry_after > absl::ZeroDuration()) SetRetryDelay(status, failed.retry_after);
   return status;
-}
-
-std::string FinishWord(FinishCause cause) {
-  switch (cause) {
-    case FinishCause::kStopToken:
-      return "stop_token";
-    case FinishCause::kStopText:
-      return "stop_text";
-    case FinishCause::kMaxTokens:
-      break;
-  }
-  return "max_tokens";
 }
 
 void Fill(const HandoffStatus& status, const std::string& schedule, v1::DrafterStatus* out) {

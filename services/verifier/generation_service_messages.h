@@ -18,6 +18,7 @@ namespace tandem {
 GenerationInput ToInput(const v1::GenerateRequest& request, const RequestLimits& limits,
                         const RequestMetadata& metadata, absl::Time deadline);
 
+v1::FinishReason ReasonOf(FinishCause cause);
 void Fill(const ReplyStarted& started, const std::string& request_id, const std::string& model,
           v1::Started* out);
 void Fill(const ReplyRound& round, v1::Delta* out);
@@ -25,8 +26,6 @@ void Fill(const ReplyFinished& finished, v1::Finished* out);
 void Fill(const ReplyFailed& failed, v1::Failed* out);
 // The same failure as a status, for before `started`.
 absl::Status ToStatus(const ReplyFailed& failed);
-// Value of a metric's finish_reason label.
-std::string FinishWord(FinishCause cause);
 
 void Fill(const HandoffStatus& status, const std::string& schedule, v1::DrafterStatus* out);
 void Fill(const ServedModel& model, const HandoffStatus& status, v1::GetModelResponse* out);

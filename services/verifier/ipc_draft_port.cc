@@ -121,7 +121,6 @@ void IpcDraftPort::Measure(const ipc::DraftRecord& echo, ipc::Clock::time_point 
   const bool waited = Seconds(now - waited_since) > 5e-6;
   if (alone_) deadline_.Measured(step_, seconds);
   if (alone_ && waited && work <= seconds) metrics_->handoff_seconds.Observe(seconds - work);
-  if (work <= seconds) metrics_->draft_seconds.Observe(work);
 }
 
 DraftOutcome IpcDraftPort::Take(absl::Span<Drafts> results) {

@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include "absl/flags/flag.h"
@@ -9,14 +8,7 @@
 #include "common/base/status_macros.h"
 #include "services/verifier/verifier.h"
 
-namespace {
-
-std::string FromEnvironment(const char* name, const char* otherwise) {
-  const char* const value = getenv(name);
-  return value != nullptr ? value : otherwise;
-}
-
-}  // namespace
+using tandem::FromEnvironment;
 
 ABSL_FLAG(std::string, model, "", "model folder or checkpoint file (.pth, .safetensors)");
 ABSL_FLAG(std::string, address, "127.0.0.1:0", "host:port to serve on; port 0 takes a free one");
@@ -68,6 +60,7 @@ absl::StatusOr<VerifierOptions> ReadFlags() {
   options.mtp_path = absl::GetFlag(FLAGS_mtp_path);
   options.mtp_force = absl::GetFlag(FLAGS_mtp_force);
   options.max_request_time = absl::GetFlag(FLAGS_max_request_time);
+  options.drain_timeout = absl::GetFlag(FLAGS_drain_timeout);
   options.stall_limit = absl::GetFlag(FLAGS_stall_limit);
   ASSIGN_OR_RETURN(options.handoff, ParseHandoff(absl::GetFlag(FLAGS_handoff)));
   EngineOptions& engine = options.engine;
@@ -77,7 +70,6 @@ absl::StatusOr<VerifierOptions> ReadFlags() {
   engine.prefill_chunk = absl::GetFlag(FLAGS_prefill_chunk);
   engine.prefill_budget = absl::GetFlag(FLAGS_prefill_budget);
   engine.max_prompt_tokens = absl::GetFlag(FLAGS_max_prompt_tokens);
-  engine.drain_timeout = absl::GetFlag(FLAGS_drain_timeout);
   options.max_tokens = static_cast<uint32_t>(absl::GetFlag(FLAGS_max_tokens_limit));
   ASSIGN_OR_RETURN(engine.schedule, DraftSchedule::Parse(absl::GetFlag(FLAGS_draft_schedule)));
   RETURN_IF_ERROR(CheckAtLeast("threads", options.threads, 0));

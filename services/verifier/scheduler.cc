@@ -19,12 +19,10 @@ std::unique_ptr<Reply> TakeOut(std::vector<std::unique_ptr<Reply>>& replies, con
 
 }  // namespace
 
-Reply* Scheduler::Enqueue(std::unique_ptr<Reply> reply) {
-  Reply* const queued = reply.get();
-  by_id_.emplace(queued->input().request_id, queued);
-  by_handle_.emplace(queued->handle(), queued);
+void Scheduler::Enqueue(std::unique_ptr<Reply> reply) {
+  by_id_.emplace(reply->input().request_id, reply.get());
+  by_handle_.emplace(reply->handle(), reply.get());
   waiting_.push_back(std::move(reply));
-  return queued;
 }
 
 Reply* Scheduler::NextWaiting(bool resident_only) const {

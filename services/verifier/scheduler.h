@@ -32,7 +32,7 @@ class Scheduler final {
  public:
   explicit Scheduler(const EngineOptions* options) : options_(options) {}
 
-  Reply* Enqueue(std::unique_ptr<Reply> reply);
+  void Enqueue(std::unique_ptr<Reply> reply);
   // Of the waiting replies, or of those whose session is resident, the one to admit first: by
   // priority, then arrival; null when there is none.
   Reply* NextWaiting(bool resident_only) const;

@@ -6,7 +6,6 @@
 #include "common/rpc/status.h"
 #include "common/rpc/validate.h"
 #include "google/protobuf/util/time_util.h"
-#include "services/verifier/unary_call.h"
 
 namespace tandem {
 namespace {

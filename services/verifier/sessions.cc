@@ -1,24 +1,15 @@
 #include "services/verifier/sessions.h"
 
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/random.h"
 
 namespace tandem {
-namespace {
-
-std::string RandomId() {
-  std::random_device device;
-  return absl::StrCat("s-", absl::Hex(device(), absl::kZeroPad8),
-                      absl::Hex(device(), absl::kZeroPad8));
-}
-
-}  // namespace
 
 absl::StatusOr<Session*> SessionTable::Open(std::string id, absl::Time now,
                                             absl::Duration idle_timeout) {
-  if (id.empty()) id = RandomId();
+  if (id.empty()) id = absl::StrCat("s-", RandomId());
   if (sessions_.count(id) > 0) {
     return absl::AlreadyExistsError(absl::StrCat("session_id: session \"", id, "\" is open"));
   }

@@ -1,19 +1,19 @@
 #include "services/verifier/verifier.h"
 
-#include <algorithm>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/file.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
+#include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/drafter/mtp/mtp_path.h"
 #include "common/metrics/metrics.h"
 #include "common/model/weights_source.h"
 #include "common/rpc/server.h"
+#include "common/rpc/validate.h"
 #include "services/verifier/draft_setup.h"
 #include "services/verifier/generation_service.h"
 #include "services/verifier/session_service.h"
@@ -22,7 +22,6 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kMaxVocabularyBytes = size_t{64} << 20;
 // Beyond the drain itself: for the last messages to leave.
 constexpr absl::Duration kDrainMargin = absl::Seconds(2);
 
@@ -79,13 +78,8 @@ absl::StatusOr<Loaded> Load(const VerifierOptions& options) {
   return loaded;
 }
 
-std::string NewInstanceId() {
-  std::random_device device;
-  return absl::StrCat(absl::Hex(device(), absl::kZeroPad8), absl::Hex(device(), absl::kZeroPad8));
-}
-
 ServedModel Describe(const VerifierOptions& options, const Loaded& loaded) {
-  return {.instance_id = NewInstanceId(),
+  return {.instance_id = RandomId(),
           .version = TANDEM_VERSION,
           .name = loaded.source->name(),
           .hash = HashHex(loaded.source->content_hash()),
@@ -118,7 +112,7 @@ void ShowInfo(MetricsPage& page, const ServedModel& model, const MtpFile* sideca
 }
 
 // One verifier process, its parts in the order of construction: the services answer UNAVAILABLE
-// until the model is loaded, and end after the engine.
+// until the model is loaded. The server ends first: no call may meet an engine that is gone.
 class Verifier final {
  public:
   Verifier(const VerifierOptions& options, std::unique_ptr<MetricsPage> page, StopSignals* signals)
@@ -128,10 +122,13 @@ class Verifier final {
         generation_({.max_request_time = options.max_request_time}, &gate_, page_.get()),
         session_(&gate_, page_.get()),
         worker_(
-            {.drain_timeout = options.engine.drain_timeout}, &gate_,
+            {.drain_timeout = options.drain_timeout}, &gate_,
             [this](absl::Duration timeout) { DrainThenStop(timeout); },
             [this](const EngineLoad& load) { Observe(load); }, page_.get()) {}
-  ~Verifier() { worker_.StopWatching(); }
+  ~Verifier() {
+    worker_.StopWatching();
+    if (server_ != nullptr) server_->Shutdown();
+  }
 
   absl::Status Run() {
     ASSIGN_OR_RETURN(const ModelPath path, ResolveModelPath(options_.model));
@@ -148,9 +145,7 @@ class Verifier final {
     RETURN_IF_ERROR(server_->WriteReadyFile(
         {.path = options_.ready_file, .process = "verifier", .metrics_address = page_->address()}));
     LOG(INFO) << "serving " << model_.name << " on " << server_->address();
-    const absl::Duration timeout = options_.engine.drain_timeout;
-    server_->Run(*signals_, timeout + kDrainMargin, [this, timeout] { BeginDrain(timeout); });
-    worker_.StopWatching();
+    server_->Run(*signals_, options_.drain_timeout + kDrainMargin, [this] { BeginDrain(); });
     return absl::OkStatus();
   }
 
@@ -185,9 +180,9 @@ class Verifier final {
     engine_->Drain(timeout, [this] { signals_->Raise(); });
   }
 
-  void BeginDrain(absl::Duration timeout) {
+  void BeginDrain() {
     SetServingState(*page_, "draining");
-    engine_->Drain(timeout, [this] {
+    engine_->Drain(options_.drain_timeout, [this] {
       drafts_->Drain();
       worker_.EndWatches();
       server_->Drained();

@@ -25,6 +25,7 @@ struct VerifierOptions {
   bool mtp_force = false;
   uint32_t max_tokens = 0;  // of a reply
   absl::Duration max_request_time = absl::Hours(1);
+  absl::Duration drain_timeout = absl::Seconds(30);
   absl::Duration stall_limit = absl::Seconds(30);  // without progress: not alive
   EngineOptions engine;
 };

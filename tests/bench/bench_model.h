@@ -1,8 +1,7 @@
 #pragma once
 
-#include <time.h>
-
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <string>
@@ -27,31 +26,24 @@ inline double Percentile(std::vector<double> values, size_t percent) {
   return values[values.size() * percent / 100];
 }
 
-// Milliseconds of CLOCK_MONOTONIC, or of CLOCK_PROCESS_CPUTIME_ID: all threads together.
-inline double Now(clockid_t clock) {
-  timespec time;
-  clock_gettime(clock, &time);
-  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
-}
-
 // Times of one repeated piece of work.
 class Times final {
  public:
   template <class Work>
   void Measure(const Work& work) {
-    const double start = Now(CLOCK_MONOTONIC);
-    const double cpu_start = Now(CLOCK_PROCESS_CPUTIME_ID);
+    const auto start = std::chrono::steady_clock::now();
     work();
-    wall_.push_back(Now(CLOCK_MONOTONIC) - start);
-    cpu_.push_back(Now(CLOCK_PROCESS_CPUTIME_ID) - cpu_start);
+    const auto end = std::chrono::steady_clock::now();
+    milliseconds_.push_back(std::chrono::duration<double, std::milli>(end - start).count());
   }
 
-  double median() const { return Percentile(wall_, 50); }
-  double p10() const { return Percentile(wall_, 10); }  // as if nobody else used the machine
-  double cpu() const { return Percentile(cpu_, 10); }
+  double median() const { return Percentile(milliseconds_, 50); }
+  double p10() const {
+    return Percentile(milliseconds_, 10);
+  }  // as if nobody else used the machine
 
  private:
-  std::vector<double> wall_, cpu_;  // milliseconds
+  std::vector<double> milliseconds_;
 };
 
 // Real text, because the cost of ffn.value depends on which neurons live: `ring_case.ids` of a

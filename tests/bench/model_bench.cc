@@ -77,11 +77,10 @@ class Bench final {
 void Print(const char* what, int rows, const Times& times, const Times& decode,
            const std::map<std::string, double>& ops) {
   std::printf(
-      "%-8s %5d rows: median %8.3f ms, p10 %8.3f ms, cpu %8.3f ms, %7.0f rows/s, %5.2fx decode, "
-      "per row 1/%4.1f (cpu: %5.2fx, 1/%4.1f)\n",
-      what, rows, times.median(), times.p10(), times.cpu(), rows / times.p10() * 1e3,
-      times.p10() / decode.p10(), decode.p10() * rows / times.p10(), times.cpu() / decode.cpu(),
-      decode.cpu() * rows / times.cpu());
+      "%-8s %5d rows: median %8.3f ms, p10 %8.3f ms, %7.0f rows/s, %5.2fx decode, per row "
+      "1/%4.1f\n",
+      what, rows, times.median(), times.p10(), rows / times.p10() * 1e3, times.p10() / decode.p10(),
+      decode.p10() * rows / times.p10());
   for (const auto& [op, value] : ops) std::printf("    %-16s %8.4f ms\n", op.c_str(), value);
 }
 

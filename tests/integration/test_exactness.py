@@ -121,7 +121,8 @@ def test_session_continuation_equals_resending(group, golden):
         for turn, case in enumerate(golden["cases"][:3]):
             new = case["ids"][:50]
             reply = group.client.generate(ids=new, session=session, position=len(history), **settings(mode, turn))
-            assert reply.started.cached_prompt_tokens == len(history)
+            # All but the last token of the last reply, which was chosen and not yet read.
+            assert reply.started.cached_prompt_tokens == max(0, len(history) - 1)
             resent = group.client.tokens(ids=history + new, max_drafts=turn, **settings(mode, turn))
             assert reply.token_ids == resent, (mode, turn)
             history += new + reply.token_ids

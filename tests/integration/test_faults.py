@@ -34,8 +34,7 @@ def test_starts_without_a_drafter_and_takes_a_late_one(new_group, golden):
     assert drafted.token_ids == plain.token_ids and drafted.usage.accepted_tokens > 0
     status = group.client.generation.GetModel(pb().GetModelRequest()).drafter
     assert status.attached and status.mode == "host" and status.round_trip_seconds > 0
-    assert group.metrics()['tandem_handoff_info{mode="host",reason="attached"}'] == 1 or any(
-        k.startswith('tandem_handoff_info{mode="host"') and v == 1 for k, v in group.metrics().items())
+    assert any(k.startswith('tandem_handoff_info{mode="host"') and v == 1 for k, v in group.metrics().items())
 
 
 def pb():
@@ -66,7 +65,7 @@ def test_drafter_killed_at_many_moments(new_group, golden):
         group.wait_for_drafter(attached=False)
         group.start_drafter()
         group.wait_for_drafter()
-    assert group.metrics()['tandem_drafter_attaches_total{result="ready"}'] >= 6
+    assert group.metrics()['tandem_drafter_attaches_total{result="ok"}'] >= 6
 
 
 def test_paused_drafter_costs_time_only(new_group, golden):

@@ -139,6 +139,22 @@ TEST(LinearTest, UnderflowToNegativeZeroIsNotSeen) {
   }
 }
 
+// A broken input breaks its row, also where zeros are skipped; 40 inputs reach the vector part and
+// the rest of the list.
+TEST(LinearTest, NanIsNotSkipped) {
+  Random random(17);
+  const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
+  const TestMatrix weight(*backend, random, 32, 40);
+  for (const size_t broken : {0u, 21u, 39u}) {
+    std::vector<float> x(40, 0.0f);
+    x[broken] = std::nanf("");
+    for (const bool sparse : {false, true}) {
+      for (const float value : RunLinear(*backend, weight, x, 1, 40, sparse))
+        EXPECT_TRUE(std::isnan(value)) << broken;
+    }
+  }
+}
+
 double Finish(Epilogue epilogue, double sum, double y) {
   switch (epilogue) {
     case Epilogue::kStore:

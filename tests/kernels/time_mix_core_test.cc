@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "tests/kernels/kernel_fixture.h"
 #include "tests/kernels/time_mix_core_fixture.h"
+#include "tests/kernels/time_mix_core_oracle.h"
 
 namespace tandem {
 namespace {

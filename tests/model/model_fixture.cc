@@ -1,10 +1,12 @@
 #include "tests/model/model_fixture.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 
 #include "common/base/check.h"
 #include "common/model/weights_source.h"
+#include "gtest/gtest.h"
 
 namespace tandem {
 namespace {
@@ -91,6 +93,17 @@ const nlohmann::json& Golden() {
 }
 
 std::vector<int32_t> Tokens(const nlohmann::json& list) { return list.get<std::vector<int32_t>>(); }
+
+bool SameBits(absl::Span<const float> a, absl::Span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+void ExpectSameRows(const std::vector<std::vector<float>>& actual,
+                    const std::vector<std::vector<float>>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i)
+    EXPECT_TRUE(SameBits(actual[i], expected[i])) << "row " << i;
+}
 
 int Argmax(absl::Span<const float> values) {
   return static_cast<int>(std::max_element(values.begin(), values.end()) - values.begin());

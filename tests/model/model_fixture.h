@@ -65,6 +65,10 @@ class DemoModel final {
 const nlohmann::json& Golden();
 std::vector<int32_t> Tokens(const nlohmann::json& list);
 
+bool SameBits(absl::Span<const float> a, absl::Span<const float> b);
+void ExpectSameRows(const std::vector<std::vector<float>>& actual,
+                    const std::vector<std::vector<float>>& expected);
+
 // Index of the largest value, the lowest on a tie.
 int Argmax(absl::Span<const float> values);
 

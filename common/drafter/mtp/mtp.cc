@@ -104,7 +104,7 @@ absl::StatusOr<std::unique_ptr<Mtp>> Mtp::Create(Backend* backend, const MtpFile
   impl->options = options;
   impl->width = file.config().width;
   impl->window = file.config().window;
-  impl->max_drafts = file.config().depth_adapter ? kMaxDrafts : 1;
+  impl->max_drafts = file.config().max_drafts();
   impl->options.max_rows = std::max(options.max_rows, impl->window + 1);
   impl->states.resize(options.slots);
   ASSIGN_OR_RETURN(MtpWeights weights, MtpWeights::Load(backend, file));

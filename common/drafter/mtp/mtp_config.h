@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kernels/lanes.h"
 
 namespace tandem {
 
@@ -22,6 +23,8 @@ struct MtpConfig {
   int window = 0;                       // attention window, 1 ... 512 keys
   std::string target;                   // training target, for reports
   int64_t tokens = 0;                   // training tokens, for reports
+
+  int max_drafts() const { return depth_adapter ? kMaxDrafts : 1; }  // most per step
 };
 
 // The loaded base model, as far as a sidecar depends on it.

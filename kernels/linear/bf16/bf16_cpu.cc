@@ -161,7 +161,8 @@ int ListNonZero(const float* x, int cols, int32_t* indices) {
   int count = 0;
   int k = 0;
   for (; k + static_cast<int>(kLanes) <= cols; k += static_cast<int>(kLanes)) {
-    const auto non_zero = hn::RebindMask(di, hn::Ne(hn::LoadU(d, x + k), hn::Zero(d)));
+    // Not(Eq), because on x86 Ne is false for NaN.
+    const auto non_zero = hn::RebindMask(di, hn::Not(hn::Eq(hn::LoadU(d, x + k), hn::Zero(d))));
     hn::StoreU(hn::Compress(index, non_zero), di, indices + count);
     count += static_cast<int>(hn::CountTrue(di, non_zero));
     index = hn::Add(index, step);

@@ -81,5 +81,18 @@ TEST(StatusMacros, ReturnTheFirstError) {
   EXPECT_EQ(Quarter(5).status().message(), "odd");
 }
 
+TEST_F(FileTest, WriteFileAtomicallyReplacesTheWholeFile) {
+  const std::string path = directory_ / "f";
+  ASSERT_TRUE(WriteFileAtomically(path, "a longer text").ok());
+  ASSERT_TRUE(WriteFileAtomically(path, "short").ok());
+  EXPECT_EQ(*ReadFile(path, 100), "short");
+  int files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory_)) {
+    ++files;
+  }
+  EXPECT_EQ(files, 1);
+  EXPECT_FALSE(WriteFileAtomically(directory_ / "none/f", "x").ok());
+}
+
 }  // namespace
 }  // namespace tandem

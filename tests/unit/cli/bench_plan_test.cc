@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/file.h"
 #include "services/cli/runtime_directory.h"
 
 namespace tandem::cli {

@@ -69,11 +69,5 @@ TEST(ReplyTest, OnlyMessagesWithTokensCountForIntervals) {
   EXPECT_DOUBLE_EQ(reply.DecodeTokensPerSecond(), 2 / reply.message_intervals()[0]);
 }
 
-TEST(FinishReasonNameTest, Names) {
-  EXPECT_EQ(FinishReasonName(v1::FINISH_REASON_STOP_TOKEN), "STOP_TOKEN");
-  EXPECT_EQ(FinishReasonName(v1::FINISH_REASON_STOP_TEXT), "STOP_TEXT");
-  EXPECT_EQ(FinishReasonName(v1::FINISH_REASON_MAX_TOKENS), "MAX_TOKENS");
-}
-
 }  // namespace
 }  // namespace tandem::cli

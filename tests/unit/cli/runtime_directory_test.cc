@@ -30,21 +30,5 @@ TEST(RuntimeDirectoryTest, LeavesRoomForASocketAddress) {
   EXPECT_LT(directory->File("draft.sock").size(), 107u);
 }
 
-TEST(WriteFileAtomicallyTest, ReplacesTheWholeFile) {
-  const auto directory = RuntimeDirectory::Create();
-  ASSERT_TRUE(directory.ok());
-  const std::string path = directory->File("f");
-  ASSERT_TRUE(WriteFileAtomically(path, "a longer text").ok());
-  ASSERT_TRUE(WriteFileAtomically(path, "short").ok());
-  EXPECT_EQ(*ReadFile(path, 100), "short");
-  int files = 0;
-  for ([[maybe_unused]] const auto& entry :
-       std::filesystem::directory_iterator(directory->path())) {
-    ++files;
-  }
-  EXPECT_EQ(files, 1);
-  EXPECT_FALSE(WriteFileAtomically(directory->File("none/f"), "x").ok());
-}
-
 }  // namespace
 }  // namespace tandem::cli

@@ -7,9 +7,9 @@
 #include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "common/base/hash.h"
+#include "common/base/random.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
-#include "services/router/plan.h"
 #include "tests/unit/router/demo_vocabulary.h"
 
 namespace tandem {

@@ -29,8 +29,12 @@ class FlowTest : public RouterHarness {
 };
 
 TEST_F(FlowTest, AFullVerifierIsLeftForAnotherOnce) {
-  FakeVerifier& first = AddVerifier(Endless());
-  FakeVerifier& second = AddVerifier(Endless());
+  AddVerifier(Endless());
+  AddVerifier(Endless());
+  // Of equally loaded ones the one with the lower address is taken.
+  const bool in_order = verifiers_[0]->address() < verifiers_[1]->address();
+  FakeVerifier& first = *verifiers_[in_order ? 0 : 1];
+  FakeVerifier& second = *verifiers_[in_order ? 1 : 0];
   StartRouter();
   Refuse(first, 1);
   Refuse(second, 0);

@@ -45,7 +45,7 @@ class ResumeTest : public RouterHarness {
 };
 
 TEST_F(ResumeTest, ABreakAtEveryTokenChangesNothing) {
-  FakeVerifier& verifier = AddVerifier(Saying());
+  AddVerifier(Saying());
   AddVerifier(Saying());
   StartRouter();
   const Collected whole = Generate(Request());
@@ -60,7 +60,9 @@ TEST_F(ResumeTest, ABreakAtEveryTokenChangesNothing) {
   }
   EXPECT_GT(Metric("tandem_resumed_streams_total"), 0);
   // The seed was fixed before the first submission.
-  const auto requests = verifier.requests();
+  std::vector<v1::GenerateRequest> requests = verifiers_[0]->requests();
+  const std::vector<v1::GenerateRequest> others = verifiers_[1]->requests();
+  requests.insert(requests.end(), others.begin(), others.end());
   const auto resumed =
       std::find_if(requests.begin(), requests.end(), [](const auto& r) { return r.has_resume(); });
   ASSERT_NE(resumed, requests.end());

@@ -94,7 +94,8 @@ TEST_F(SessionTest, ALostVerifiersSessionIsComputedAgainElsewhere) {
   EXPECT_EQ(next.started->prompt_tokens(), Encode("more").size());
   std::vector<uint32_t> expected = history;
   for (const uint32_t token : Encode("more")) expected.push_back(token);
-  const auto& ids = other.requests()[0].tokens().ids();
+  const v1::GenerateRequest recomputed = other.requests()[0];
+  const auto& ids = recomputed.tokens().ids();
   EXPECT_EQ(std::vector<uint32_t>(ids.begin(), ids.end()), expected);
   EXPECT_EQ(next.finished->position(), expected.size() + 5);
 }
