@@ -7,6 +7,9 @@ namespace tandem {
 namespace {
 
 constexpr auto kWaitSlice = std::chrono::seconds(1);
+// READY comes on another thread while this one waits for a next probe that does not come; the
+// verifier's first rounds would run into their deadline if this one slept on.
+constexpr auto kProbeSlice = std::chrono::milliseconds(2);
 
 double Since(ipc::Clock::time_point start) {
   return std::chrono::duration<double>(ipc::Clock::now() - start).count();
@@ -28,7 +31,7 @@ DraftLoop::DraftLoop(const ipc::DrafterChannel& channel, Drafter* drafter, Draft
 void DraftLoop::AnswerProbe(absl::FunctionRef<bool()> ready, absl::FunctionRef<bool()> stopped) {
   const auto over = [&ready, &stopped] { return ready() || stopped(); };
   for (uint64_t i = 1; !over(); ++i) {
-    while (channel_.Pong(i, ipc::Clock::now() + kWaitSlice, over) == ipc::WaitResult::kDeadline) {
+    while (channel_.Pong(i, ipc::Clock::now() + kProbeSlice, over) == ipc::WaitResult::kDeadline) {
     }
   }
 }

@@ -9,30 +9,20 @@ namespace tandem {
 DraftExchange::DraftExchange(DraftPort* port, VerifierMetrics* metrics, const Scheduler* scheduler)
     : port_(port), metrics_(metrics), scheduler_(scheduler) {}
 
-void DraftExchange::Discard(Discarded reason, int count) {
-  metrics_->discarded_drafts[static_cast<size_t>(reason)]->Increment(count);
-}
-
 void DraftExchange::Collect() {
   missing_ = refused_ ? Undrafted::kLate : Undrafted::kWarmUp;
   if (!port_->Attached()) missing_ = Undrafted::kNoDrafter;
   if (sent_.empty()) return;
   results_.assign(sent_.size(), Drafts{});
   const DraftOutcome outcome = port_->Collect(absl::MakeSpan(results_));
-  int wanted = 0;
-  for (const Sent& sent : sent_) wanted += sent.wanted;
   switch (outcome) {
     case DraftOutcome::kDrafted:
       metrics_->draft_seconds.Observe(absl::ToDoubleSeconds(absl::Now() - published_at_));
       break;
     case DraftOutcome::kLate:
       missing_ = Undrafted::kLate;
-      Discard(Discarded::kLate, wanted);
       break;
     case DraftOutcome::kInvalid:
-      missing_ = Undrafted::kNoDrafter;
-      Discard(Discarded::kInvalid, wanted);
-      break;
     case DraftOutcome::kNoDrafter:
       missing_ = Undrafted::kNoDrafter;
       break;
@@ -42,7 +32,7 @@ void DraftExchange::Collect() {
         outcome == DraftOutcome::kDrafted ? std::min(results_[i].count, sent_[i].wanted) : 0;
     Reply* const reply = sent_[i].reply;
     if (reply == nullptr) {
-      Discard(Discarded::kStale, count);
+      metrics_->discarded_drafts[static_cast<size_t>(Discarded::kStale)]->Increment(count);
       continue;
     }
     reply->drafts.assign(results_[i].tokens, results_[i].tokens + count);
@@ -100,7 +90,8 @@ bool DraftExchange::AddLane(const FedLane& fed, int decoding) {
 }
 
 void DraftExchange::Forget(const Reply* reply) {
-  Discard(Discarded::kStale, static_cast<int>(reply->drafts.size()));
+  metrics_->discarded_drafts[static_cast<size_t>(Discarded::kStale)]->Increment(
+      static_cast<int>(reply->drafts.size()));
   for (Sent& sent : sent_) {
     if (sent.reply == reply) sent.reply = nullptr;
   }

@@ -46,7 +46,6 @@ class DraftExchange final {
     int wanted = 0;
   };
   bool AddLane(const FedLane& fed, int decoding);
-  void Discard(Discarded reason, int count);
 
   DraftPort* const port_;
   VerifierMetrics* const metrics_;

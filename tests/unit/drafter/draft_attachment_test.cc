@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "tests/unit/drafter/handoff_harness.h"
 #include "tests/unit/ipc/child.h"
 
@@ -25,24 +23,21 @@ std::string RefusedWith(HandoffHarness& harness, const DrafterFacts& facts) {
   return refusal == nullptr ? "" : refusal->reason;
 }
 
-// A process that takes an offer's descriptors and then sleeps or ends.
-ipc::Child Holder(const HandoffHarness& harness, const DraftOffer& offer, bool sleep) {
-  return ipc::Child([&harness, &offer, sleep] {
+// A process that takes an offer's descriptors and then stops itself or ends.
+ipc::Child Holder(const HandoffHarness& harness, const DraftOffer& offer, bool stop) {
+  return ipc::Child([&harness, &offer, stop] {
     const auto fds = ipc::TakeDescriptors(harness.descriptors->path(), offer.descriptor_token, 4,
                                           absl::Seconds(5));
-    if (sleep && fds.ok()) pause();
+    if (stop && fds.ok()) raise(SIGSTOP);
     return fds.ok() ? 0 : 1;
   });
 }
 
-// Waits until somebody has taken the descriptors.
-void AwaitTaken(const HandoffHarness& harness, const DraftOffer& offer) {
-  while (
-      ipc::TakeDescriptors(harness.descriptors->path(), offer.descriptor_token, 0, absl::Seconds(5))
-          .status()
-          .code() != absl::StatusCode::kPermissionDenied) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+// Waits until the holder has taken the descriptors and stopped.
+void AwaitTaken(const ipc::Child& holder) {
+  int status = 0;
+  ASSERT_EQ(waitpid(holder.pid(), &status, WUNTRACED), holder.pid());
+  ASSERT_TRUE(WIFSTOPPED(status));
 }
 
 TEST(DraftAttachmentTest, BecomesLiveThroughTheHandshakeOnly) {
@@ -139,11 +134,11 @@ TEST(DraftAttachmentTest, BlockOfALivingDrafterIsNotOfferedAgain) {
   HandoffHarness harness;
   const DraftOffer first = Offered(harness, harness.Facts());
   ipc::Child zombie = Holder(harness, first, true);
-  AwaitTaken(harness, first);
+  AwaitTaken(zombie);
   harness.attachment->End(first.epoch, "late");
   const DraftOffer second = Offered(harness, harness.Facts());
   ipc::Child other = Holder(harness, second, true);
-  AwaitTaken(harness, second);
+  AwaitTaken(other);
   harness.attachment->End(second.epoch, "late");
   // Both blocks may still be written to.
   EXPECT_EQ(RefusedWith(harness, harness.Facts()), "BUSY");

@@ -76,12 +76,17 @@ TEST(DraftProcessesTest, KilledAtRandomMoments) {
   for (int life = 0; life < 20; ++life) {
     DrafterProcess drafter(ScriptedCommand(harness.socket, 1));
     ASSERT_TRUE(harness.AwaitAttached(true)) << "life " << life;
-    const auto death = std::chrono::microseconds(random() % 60'000);
-    std::thread killer([&] {
-      std::this_thread::sleep_for(death);
-      drafter.Signal(SIGKILL);
-    });
+    // At a random moment of a random step, counted in steps because a busy machine stretches time.
+    const int last_step = static_cast<int>(random() % 40);
+    const auto moment = std::chrono::microseconds(random() % 2'000);
+    std::thread killer;
     for (int i = 0; i < 40; ++i, ++steps) {
+      if (i == last_step) {
+        killer = std::thread([&drafter, moment] {
+          std::this_thread::sleep_for(moment);
+          drafter.Signal(SIGKILL);
+        });
+      }
       harness.Step();
       Sleep(0.0005);
     }

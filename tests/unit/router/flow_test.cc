@@ -127,7 +127,9 @@ TEST_F(FlowTest, ADeadlineEndsTheCallEverywhere) {
 }
 
 TEST_F(FlowTest, ASlowReaderGetsEveryTokenThatWasSentAndThenTheFailure) {
-  FakeVerifier& verifier = AddVerifier(Endless());
+  FakeBehaviour paced = Endless();
+  paced.step = absl::Microseconds(200);  // still running when the router gives up
+  FakeVerifier& verifier = AddVerifier(std::move(paced));
   StartRouter([](Router::Options& o) {
     o.relay.slow_reader_timeout = absl::Milliseconds(200);
     o.relay.max_pending_tokens = 64;
@@ -153,16 +155,16 @@ TEST_F(FlowTest, ASlowReaderGetsEveryTokenThatWasSentAndThenTheFailure) {
 TEST_F(FlowTest, AReaderThatCatchesUpLosesNothing) {
   AddVerifier(Endless());
   StartRouter([](Router::Options& o) { o.relay.max_pending_tokens = 16; });
-  v1::GenerateRequest request = TextRequest("x", 5'000);
-  request.mutable_output()->set_top_logprobs(20);
+  v1::GenerateRequest request = TextRequest("x", 50'000);
+  request.mutable_output()->set_top_logprobs(20);  // more than the connection's window takes
   grpc::ClientContext context;
   const auto reader = stub_->Generate(&context, request);
   absl::SleepFor(absl::Milliseconds(300));
   const Collected all = Collect(context, *reader);
   ASSERT_TRUE(all.finished.has_value()) << all.status;
-  EXPECT_EQ(all.ids().size(), 5'000U);
-  EXPECT_EQ(all.finished->usage().generated_tokens(), 5'000U);
-  EXPECT_LT(all.deltas, 5'000 / 8) << "what gathers becomes larger messages";
+  EXPECT_EQ(all.ids().size(), 50'000U);
+  EXPECT_EQ(all.finished->usage().generated_tokens(), 50'000U);
+  EXPECT_LT(all.deltas, 50'000 / 8) << "what gathers becomes larger messages";
 }
 
 TEST_F(FlowTest, NoVerifierIsUnavailableAndSaysWhy) {
