@@ -99,7 +99,7 @@ WaitResult VerifierChannel::WaitDrafted(uint64_t step, Clock::time_point deadlin
 
 void VerifierChannel::TakeDrafts(uint64_t step, absl::Span<DraftRecord> drafts) const {
   CHECK_LE(drafts.size(), static_cast<size_t>(view_.layout().sizes.max_lanes));
-  std::memcpy(drafts.data(), view_.drafts(step), drafts.size() * sizeof(DraftRecord));
+  std::copy_n(view_.drafts(step), drafts.size(), drafts.begin());
 }
 
 WaitResult VerifierChannel::Ping(uint64_t i, Clock::time_point deadline,
@@ -149,7 +149,7 @@ bool DrafterChannel::MayBeOverwritten(uint64_t step) const {
 
 void DrafterChannel::Publish(uint64_t step, absl::Span<const DraftRecord> drafts) const {
   CHECK_LE(drafts.size(), static_cast<size_t>(view_.layout().sizes.max_lanes));
-  std::memcpy(view_.drafts(step), drafts.data(), drafts.size() * sizeof(DraftRecord));
+  std::copy(drafts.begin(), drafts.end(), view_.drafts(step));
   ipc::Publish(view_.word(kDrafted), step);
 }
 

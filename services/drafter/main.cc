@@ -110,8 +110,9 @@ absl::Status Run() {
   StopSignals signals;
   ASSIGN_OR_RETURN(const std::unique_ptr<MetricsPage> page,
                    MetricsPage::Create(absl::GetFlag(FLAGS_metrics_address)));
-  DrafterMetrics metrics(*page);
   ASSIGN_OR_RETURN(AttachLoop::Options options, LoopOptions(page->address()));
+  page->SetModel(options.sidecar.base_model);
+  DrafterMetrics metrics(*page);
   LOG(INFO) << "drafter for " << options.sidecar.base_model << ", verifier at " << options.socket
             << ", metrics at " << page->address();
   AttachLoop loop(std::move(options), &metrics);

@@ -44,7 +44,7 @@ bool MayRetry(absl::StatusCode code) {
 absl::StatusOr<std::shared_ptr<Relay>> Relay::Create(const RelayContext* context, Request request) {
   ASSIGN_OR_RETURN(Reply reply,
                    Reply::Create(request.plan.model->vocabulary.get(), request.plan.reply));
-  reply.Skip(request.plan.emitted_ids);
+  RETURN_IF_ERROR(reply.Skip(request.plan.emitted_ids));
   return std::shared_ptr<Relay>(new Relay(context, std::move(request), std::move(reply)));
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/status.h"
 
 namespace tandem {
 
@@ -20,13 +21,17 @@ Reply::Reply(const Vocabulary* vocabulary, TextStream text, const ReplyOptions& 
   if (options.think.has_value()) think_.emplace(*options.think);
 }
 
-void Reply::Skip(const std::vector<uint32_t>& ids) {
+absl::Status Reply::Skip(const std::vector<uint32_t>& ids) {
   for (const uint32_t id : ids) {
     const TextStream::Piece piece = text_.Push(vocabulary_->Bytes(static_cast<int32_t>(id)));
+    if (piece.stop.has_value()) {
+      return FieldError("resume.emitted_ids", "hold a stop text, so the reply has ended");
+    }
     if (think_.has_value()) think_->Push(piece.text);
   }
   ids_ = ids;
   released_ = ids.size();
+  return absl::OkStatus();
 }
 
 absl::Status Reply::Check(const v1::Delta& delta) const {

@@ -38,8 +38,9 @@ class Reply final {
   // `vocabulary` outlives the reply. Errors as TextStream::Create.
   static absl::StatusOr<Reply> Create(const Vocabulary* vocabulary, const ReplyOptions& options);
 
-  // Tokens of the reply that the client has already; before everything else.
-  void Skip(const std::vector<uint32_t>& ids);
+  // Tokens of the reply that the client has already; before everything else. INVALID_ARGUMENT where
+  // they hold a stop text, so that the reply had ended.
+  absl::Status Skip(const std::vector<uint32_t>& ids);
   // A verifier's delta: ids, their rounds and logprobs. Ignored after a stop. INTERNAL where rounds
   // or logprobs do not fit the ids.
   absl::StatusOr<Output> Add(const v1::Delta& delta);

@@ -164,6 +164,14 @@ def test_bad_input_is_refused_and_harms_nobody(group, pb, golden):
                                stopping=dict(max_tokens=20)) == case["greedy_96"][:20]
 
 
+def test_resuming_behind_a_stop_text_is_refused(group, golden, pb):
+    case = golden["cases"][0]
+    stop = case["greedy_text"][4:9]
+    message = request(prompt=case["text"], sampling=dict(temperature=0, seed=1), stopping=dict(max_tokens=96, stop_texts=[stop]))
+    message.resume.emitted_ids.extend(case["greedy_96"][:20])
+    refused(group, grpc.StatusCode.INVALID_ARGUMENT, "resume.emitted_ids", message=message)
+
+
 def test_a_megabyte_of_prompt(group, golden):
     """Served, or refused as too long; nothing else."""
     text = ("The quick brown fox. " * 50000)[:1 << 20]

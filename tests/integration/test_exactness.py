@@ -136,3 +136,15 @@ def test_same_text_and_same_acceptance_ten_times(group, golden):
     runs = {(tuple(r.token_ids), r.usage.accepted_tokens) for r in
             (group.client.generate(ids=case["ids"], max_drafts=3, **settings("greedy", 0)) for _ in range(10))}
     assert len(runs) == 1
+
+
+@pytest.mark.sanitize
+def test_live_acceptance_is_the_stored_one(group, golden):
+    """Drafts accepted step by step equal those of the independent implementation: a drafter that is off by one position
+    would still give the right text, and fail here."""
+    for case in golden["cases"]:
+        reply = group.client.generate(ids=case["ids"], max_drafts=3, **settings("greedy", 0, 120))
+        expected = case["spec_k3_accepted_per_step"]
+        # The first round is the prompt's last token, which has no drafts.
+        assert reply.rounds[0] == (1, 0, 0)
+        assert [accepted for _, _, accepted in reply.rounds[1:1 + len(expected)]] == expected, case["task"]

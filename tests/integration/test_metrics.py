@@ -57,6 +57,17 @@ def _drafter(group):
     return scrape(group.drafter_info[0]["metrics_address"])
 
 
+def test_every_sample_carries_the_model(group):
+    import urllib.request
+    from prometheus_client.parser import text_string_to_metric_families
+    for info in (group.router_info, group.verifier_info[0], group.drafter_info[0]):
+        text = urllib.request.urlopen(f"http://{info['metrics_address']}/metrics", timeout=10).read().decode()
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if family.name != "tandem_serving_state":  # also tells of the time before the model was known
+                    assert sample.labels.get("model") == "rwkv7-demo-9m", (info, sample)
+
+
 def test_errors_are_counted_by_code(group):
     import grpc
     before = group.router_metrics().get('tandem_requests_total{method="Generate",outcome="INVALID_ARGUMENT"}', 0)

@@ -165,10 +165,12 @@ TEST(DraftServiceTest, ThousandAttachesThatVanishLeaveNothing) {
   };
   for (int i = 0; i < 100; ++i) cycle();
   const int descriptors = OpenDescriptors();
-  const double memory = ResidentMiB();
+  [[maybe_unused]] const double memory = ResidentMiB();
   for (int i = 0; i < 1000; ++i) cycle();
   EXPECT_LE(OpenDescriptors(), descriptors + 8);
+#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory for a while
   EXPECT_LT(ResidentMiB(), memory + 8);
+#endif
   EXPECT_LT(busy, 500);
   EXPECT_FALSE(harness.handoff.port->Attached());
 }

@@ -13,8 +13,11 @@
 namespace tandem {
 namespace {
 
+// `width` bytes, little-endian; zeros beyond the eighth.
 void Append(std::string* bytes, uint64_t value, int width) {
-  for (int i = 0; i < width; ++i) bytes->push_back(static_cast<char>(value >> (8 * i)));
+  for (int i = 0; i < width; ++i) {
+    bytes->push_back(i < 8 ? static_cast<char>(value >> (8 * i)) : '\0');
+  }
 }
 
 std::string StorageClass(DType dtype) {

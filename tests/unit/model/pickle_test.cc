@@ -29,7 +29,8 @@ TEST(PickleTest, ReadsScalars) {
       "\x01\x00\x00\x00\x01\x00\x00\x00G\x3f\xf8\x00\x00\x00\x00\x00\x00"
       "\x88\x89NX\x02\x00\x00\x00"
       "hie.";
-  const auto pickle = Read(std::string(kBytes, sizeof(kBytes) - 1));
+  const std::string bytes(kBytes, sizeof(kBytes) - 1);
+  const auto pickle = Read(bytes);
   ASSERT_TRUE(pickle.ok()) << pickle.status();
   const PickleValue& list = pickle->values[pickle->root];
   ASSERT_EQ(list.kind, PickleKind::kList);

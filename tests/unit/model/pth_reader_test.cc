@@ -45,7 +45,8 @@ TEST(PthReaderTest, TensorsMayShareAStorageLongerThanThemselves) {
   second.name = "v";
   second.offset = 1;
   second.shape = {1, 2};
-  const auto contents = Read(Archive(PickleOf({Square(), second}), "0123456789abcdef"));
+  const std::string archive = Archive(PickleOf({Square(), second}), "0123456789abcdef");
+  const auto contents = Read(archive);
   ASSERT_TRUE(contents.ok()) << contents.status();
   ASSERT_EQ(contents->tensors.size(), 2u);
   const TensorInfo& v = contents->tensors[1];
@@ -65,7 +66,8 @@ TEST(PthReaderTest, StorageClassesGiveTheType) {
     view.storage_class = name;
     view.count = 16 / static_cast<int64_t>(DTypeSize(dtype));
     view.shape = {view.count};
-    const auto contents = Read(Archive(PickleOf({view})));
+    const std::string archive = Archive(PickleOf({view}));
+    const auto contents = Read(archive);
     ASSERT_TRUE(contents.ok()) << contents.status();
     EXPECT_EQ(contents->tensors[0].dtype, dtype);
     EXPECT_EQ(contents->tensors[0].bytes.size(), 16u);
@@ -78,7 +80,8 @@ TEST(PthReaderTest, VersionThreeCallsCountBytes) {
   view.count = 16;
   view.dtype = "float8_e4m3fn";
   view.offset = 12;
-  const auto contents = Read(Archive(PickleOf({view}), "0123456789abcdef"));
+  const std::string archive = Archive(PickleOf({view}), "0123456789abcdef");
+  const auto contents = Read(archive);
   ASSERT_TRUE(contents.ok()) << contents.status();
   const TensorInfo& tensor = contents->tensors[0];
   EXPECT_EQ(tensor.dtype, DType::kFp8E4m3);
@@ -95,7 +98,8 @@ TEST(PthReaderTest, ParametersOrderedDictsAndAttributesAreUnderstood) {
   pickle.Global("collections", "OrderedDict").Raw(")R(").Text("w");
   pickle.Global("torch._utils", "_rebuild_parameter").Raw("(" + rebuild + "\x88");
   pickle.Global("collections", "OrderedDict").Raw(")RtRu}(").Text("_metadata").Raw("}ub.");
-  const auto contents = Read(Archive(pickle.bytes()));
+  const std::string archive = Archive(pickle.bytes());
+  const auto contents = Read(archive);
   ASSERT_TRUE(contents.ok()) << contents.status();
   ASSERT_EQ(contents->tensors.size(), 1u);
   EXPECT_EQ(contents->tensors[0].shape, (std::vector<int64_t>{2, 2}));
@@ -107,7 +111,8 @@ TEST(PthReaderTest, PlainValuesStandOnlyUnderMeta) {
   pickle.Raw("u").Text("meta").Raw("](").Int(1).Raw("NeU").bytes();
   std::string bytes = pickle.bytes();
   bytes.back() = 'u';
-  const auto contents = Read(Archive(bytes + "."));
+  const std::string archive = Archive(bytes + ".");
+  const auto contents = Read(archive);
   ASSERT_TRUE(contents.ok()) << contents.status();
   EXPECT_EQ(contents->quant_scheme, "int4_rtn");
   EXPECT_TRUE(contents->tensors.empty());
@@ -200,7 +205,8 @@ TEST(PthReaderTest, ContainersThatTorchDoesNotWriteAreRefused) {
 
 TEST(PthReaderTest, TwoViewsOfOneNameAreBothReported) {
   // The reader lists what the file lists; TensorFile refuses the repetition.
-  const auto contents = Read(Archive(PickleOf({Square(), Square()})));
+  const std::string archive = Archive(PickleOf({Square(), Square()}));
+  const auto contents = Read(archive);
   ASSERT_TRUE(contents.ok()) << contents.status();
   EXPECT_EQ(contents->tensors.size(), 2u);
 }

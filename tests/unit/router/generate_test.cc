@@ -10,6 +10,10 @@
 namespace tandem {
 namespace {
 
+std::vector<uint32_t> IdsOf(const v1::GenerateRequest& request) {
+  return {request.tokens().ids().begin(), request.tokens().ids().end()};
+}
+
 constexpr char kText[] = "The quick brown fox jumps over the lazy dog, 日本語 too.";
 
 FakeBehaviour Saying(const std::string& text) {
@@ -59,8 +63,7 @@ TEST_F(GenerateTest, TextComesBackAsTextIdsRoundsAndUsage) {
   EXPECT_GT(all.finished->timings().time_to_first_token_seconds(), 0);
   EXPECT_EQ(all.after_terminal, 0);
   EXPECT_EQ(all.outcome, "OK");
-  EXPECT_EQ(std::vector<uint32_t>(last().tokens().ids().begin(), last().tokens().ids().end()),
-            prompt);
+  EXPECT_EQ(IdsOf(last()), prompt);
 }
 
 TEST_F(GenerateTest, OnceGivesTheSameAsTheStream) {
@@ -91,8 +94,7 @@ TEST_F(GenerateTest, EveryInputIsTaken) {
   const Collected chat = Generate(request);
   EXPECT_EQ(chat.output.text(), kText);
   const auto expected = Encode("User: hi\n\nAssistant:");
-  EXPECT_EQ(std::vector<uint32_t>(last().tokens().ids().begin(), last().tokens().ids().end()),
-            expected);
+  EXPECT_EQ(IdsOf(last()), expected);
 }
 
 TEST_F(GenerateTest, LogprobsComeWithTheirTokens) {

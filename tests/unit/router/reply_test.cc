@@ -177,7 +177,7 @@ TEST(Reply, ReasoningIsParted) {
 
 TEST(Reply, SkippedTokensAreNotSaidAgainButCountForStops) {
   Reply reply = MakeReply({.stops = {"END"}, .logprobs = true});
-  reply.Skip(ByteIds("abE"));
+  ASSERT_TRUE(reply.Skip(ByteIds("abE")).ok());
   const auto output = reply.Add(MakeDelta(ByteIds("NDx"), 0, 0));
   ASSERT_TRUE(output.ok());
   EXPECT_TRUE(output->stop_index.has_value());
