@@ -3,15 +3,49 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <type_traits>
 
 #include "common/base/check.h"
 
 namespace tandem::ipc {
 namespace {
 
-uint64_t LoadStep(const StepRecord& record) {
-  return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(record.step))
-      .load(std::memory_order_acquire);
+// A record may be overwritten while the peer copies it, so everything crosses in words: stored with
+// release and loaded with acquire order, whoever sees a word of a later round also sees, in a load
+// behind it, that the stamp of the earlier one is gone.
+template <typename T>
+T Load(const T& shared) {
+  return std::atomic_ref<T>(const_cast<T&>(shared)).load(std::memory_order_acquire);
+}
+
+template <typename T>
+void Store(T& shared, T value) {
+  std::atomic_ref<T>(shared).store(value, std::memory_order_release);
+}
+
+template <typename T>
+constexpr size_t Words(size_t count) {
+  static_assert(std::is_trivially_copyable_v<T> && alignof(T) >= 4 && sizeof(T) % 4 == 0);
+  return count * sizeof(T) / 4;
+}
+
+template <typename T>
+void CopyOut(const T* shared, size_t count, T* to) {
+  const auto* words = reinterpret_cast<const uint32_t*>(shared);
+  for (size_t i = 0; i < Words<T>(count); ++i) {
+    const uint32_t word = Load(words[i]);
+    std::memcpy(reinterpret_cast<char*>(to) + 4 * i, &word, 4);
+  }
+}
+
+template <typename T>
+void CopyIn(absl::Span<const T> from, T* shared) {
+  auto* words = reinterpret_cast<uint32_t*>(shared);
+  for (size_t i = 0; i < Words<T>(from.size()); ++i) {
+    uint32_t word = 0;
+    std::memcpy(&word, reinterpret_cast<const char*>(from.data()) + 4 * i, 4);
+    Store(words[i], word);
+  }
 }
 
 }  // namespace
@@ -61,30 +95,38 @@ float* BlockView::features(uint64_t step) const {
 
 void VerifierChannel::Start(uint64_t nonce) const {
   for (int i = 0; i < kWordsPerEpoch; ++i) {
-    view_.word(static_cast<WordIndex>(i)).value.store(0, std::memory_order_relaxed);
+    view_.word(static_cast<WordIndex>(i)).value.store(0, std::memory_order_release);
   }
-  for (uint64_t copy = 0; copy < kRing; ++copy) *view_.step(copy) = StepRecord{};
+  for (uint64_t copy = 0; copy < kRing; ++copy) Store(view_.step(copy)->step, uint64_t{0});
   *view_.header() = {.magic = kMagic,
                      .layout_version = kLayoutVersion,
                      .unused = 0,
                      .epoch = view_.epoch(),
                      .nonce = nonce,
                      .answer = 0};
-  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-void VerifierChannel::Begin(uint64_t step) const {
-  std::atomic_ref<uint64_t>(view_.step(step)->step).store(0, std::memory_order_relaxed);
-  // Whoever sees the lanes change also sees that the copy is no round any more.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+void VerifierChannel::Begin(uint64_t step) const { Store(view_.step(step)->step, uint64_t{0}); }
+
+void VerifierChannel::WriteLanes(uint64_t step, absl::Span<const LaneRecord> lanes) const {
+  CHECK_LE(lanes.size(), static_cast<size_t>(view_.layout().sizes.max_lanes));
+  CopyIn(lanes, view_.lanes(step));
+}
+
+void VerifierChannel::WriteTokens(uint64_t step, int first_row,
+                                  absl::Span<const int32_t> tokens) const {
+  const auto rows = static_cast<size_t>(view_.layout().sizes.max_rows);
+  CHECK(first_row >= 0 && first_row + tokens.size() <= rows)
+      << "rows " << first_row << " + " << tokens.size() << " of a pass of " << rows;
+  CopyIn(tokens, view_.tokens(step) + first_row);
 }
 
 void VerifierChannel::Publish(uint64_t step, int lanes) const {
   CHECK_LE(lanes, view_.layout().sizes.max_lanes);
   StepRecord* record = view_.step(step);
-  record->epoch = view_.epoch();
-  record->lanes = lanes;
-  std::atomic_ref<uint64_t>(record->step).store(step, std::memory_order_release);
+  Store(record->epoch, view_.epoch());
+  Store(record->lanes, lanes);
+  Store(record->step, step);
   ipc::Publish(view_.word(kVerified), step);
 }
 
@@ -99,7 +141,7 @@ WaitResult VerifierChannel::WaitDrafted(uint64_t step, Clock::time_point deadlin
 
 void VerifierChannel::TakeDrafts(uint64_t step, absl::Span<DraftRecord> drafts) const {
   CHECK_LE(drafts.size(), static_cast<size_t>(view_.layout().sizes.max_lanes));
-  std::copy_n(view_.drafts(step), drafts.size(), drafts.begin());
+  CopyOut(view_.drafts(step), drafts.size(), drafts.data());
 }
 
 WaitResult VerifierChannel::Ping(uint64_t i, Clock::time_point deadline,
@@ -120,15 +162,15 @@ WaitResult DrafterChannel::WaitVerified(uint64_t step, Clock::time_point deadlin
 bool DrafterChannel::Read(uint64_t step, Round& round) const {
   const LayoutSizes& sizes = view_.layout().sizes;
   const StepRecord& record = *view_.step(step);
-  if (LoadStep(record) != step) return false;
-  const uint64_t epoch = record.epoch;
-  const int32_t lanes = record.lanes;
+  if (Load(record.step) != step) return false;
+  const uint64_t epoch = Load(record.epoch);
+  const int32_t lanes = Load(record.lanes);
   if (epoch != view_.epoch() || lanes < 0 || lanes > sizes.max_lanes) return false;
-  round.lanes.assign(view_.lanes(step), view_.lanes(step) + lanes);
-  round.tokens.assign(view_.tokens(step), view_.tokens(step) + sizes.max_rows);
-  // The copies above must not be read after the stamp below.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  return LoadStep(record) == step;
+  round.lanes.resize(static_cast<size_t>(lanes));
+  round.tokens.resize(static_cast<size_t>(sizes.max_rows));
+  CopyOut(view_.lanes(step), round.lanes.size(), round.lanes.data());
+  CopyOut(view_.tokens(step), round.tokens.size(), round.tokens.data());
+  return Load(record.step) == step;
 }
 
 bool DrafterChannel::ValidLane(const LaneRecord& lane, const Round& round) const {
@@ -149,7 +191,7 @@ bool DrafterChannel::MayBeOverwritten(uint64_t step) const {
 
 void DrafterChannel::Publish(uint64_t step, absl::Span<const DraftRecord> drafts) const {
   CHECK_LE(drafts.size(), static_cast<size_t>(view_.layout().sizes.max_lanes));
-  std::copy(drafts.begin(), drafts.end(), view_.drafts(step));
+  CopyIn(drafts, view_.drafts(step));
   ipc::Publish(view_.word(kDrafted), step);
 }
 

@@ -46,8 +46,11 @@ class VerifierChannel final {
   // Empties both words of the epoch and all records; before the peer may look.
   void Start(uint64_t nonce) const;
 
-  // Fill lanes(step), tokens(step) and features(step) between Begin and Publish.
+  // A round: Begin, the lanes, the tokens from row `first_row` on and features(step) in any order,
+  // then Publish.
   void Begin(uint64_t step) const;
+  void WriteLanes(uint64_t step, absl::Span<const LaneRecord> lanes) const;
+  void WriteTokens(uint64_t step, int first_row, absl::Span<const int32_t> tokens) const;
   void Publish(uint64_t step, int lanes) const;
 
   uint64_t drafted() const;

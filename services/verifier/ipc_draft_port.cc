@@ -59,9 +59,7 @@ void IpcDraftPort::Publish(absl::Span<const PublishedLane> lanes) {
   outstanding_ = false;
   // The features of this round went to the attachment that was live when the pass began.
   if (lanes.empty() || !Live()) return;
-  const ipc::BlockView& view = channel_.view();
-  const ipc::LayoutSizes& sizes = view.layout().sizes;
-  CHECK_LE(lanes.size(), static_cast<size_t>(sizes.max_lanes));
+  const ipc::LayoutSizes& sizes = channel_.view().layout().sizes;
   alone_ = channel_.drafted() == step_;
   ++step_;
   lanes_.clear();
@@ -77,11 +75,12 @@ void IpcDraftPort::Publish(absl::Span<const PublishedLane> lanes) {
                       .first_row = lane.first_row,
                       .count = lane.count,
                       .wanted = std::min(lane.wanted, options_.max_drafts)});
-    std::copy_n(lane.next_tokens, lane.count, view.tokens(step_) + lane.first_row);
+    channel_.WriteTokens(step_, lane.first_row,
+                         {lane.next_tokens, static_cast<size_t>(lane.count)});
     wanted_ += lanes_.back().wanted;
     rows += lane.count;
   }
-  std::copy(lanes_.begin(), lanes_.end(), view.lanes(step_));
+  channel_.WriteLanes(step_, lanes_);
   deadline_.Published(step_, rows, static_cast<int>(lanes.size()));
   published_at_ = ipc::Clock::now();
   channel_.Publish(step_, static_cast<int>(lanes.size()));

@@ -1,9 +1,12 @@
 """A small grpcio client: one call, one Reply."""
+import contextlib
 import dataclasses
+import threading
 
 import grpc
 from tandem.v1 import generation_pb2 as pb
 from tandem.v1 import generation_pb2_grpc, session_pb2_grpc
+from timing import scaled
 
 
 @dataclasses.dataclass
@@ -83,15 +86,38 @@ class Client:
     def stream(self, *args, timeout=120, **kwargs):
         """The call object, for tests that read, stop or cancel by themselves."""
         message = args[0] if args else request(**kwargs)
-        return self.generation.Generate(message, timeout=timeout)
+        return self.generation.Generate(message, timeout=scaled(timeout))
 
-    def generate(self, *args, timeout=120, on_reply=None, **kwargs):
-        """Reads the whole stream; on_reply(reply) is called after every message."""
+    @contextlib.contextmanager
+    def running(self, *args, timeout=600, **kwargs):
+        """A stream that has started and is read in the background; cancelled at the end. For an endless request."""
+        call = self.stream(*args, timeout=timeout, **kwargs)
+        assert next(call).WhichOneof("event") == "started"
+
+        def read():
+            with contextlib.suppress(grpc.RpcError):
+                for _ in call:
+                    pass
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            yield call
+        finally:
+            call.cancel()
+            reader.join()
+
+    def generate(self, *args, timeout=120, on_reply=None, stop_after=None, **kwargs):
+        """Reads the whole stream, or cancels it when stop_after tokens are there; on_reply(reply) is called after
+        every message."""
         reply = Reply()
-        for response in self.stream(*args, timeout=timeout, **kwargs):
+        call = self.stream(*args, timeout=timeout, **kwargs)
+        for response in call:
             reply.add(response)
             if on_reply:
                 on_reply(reply)
+            if stop_after is not None and len(reply.token_ids) >= stop_after:
+                call.cancel()
+                return reply
         assert reply.finished is not None or reply.failed is not None, "the stream ended without a terminal event"
         return reply
 

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -9,28 +10,36 @@ import time
 import urllib.request
 
 from client import Client
+from timing import scaled
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "deploy" / "demo-model"
 START_SECONDS = 60
+# stopping of a stream that is still running when the test is done with it, on any machine.
+ENDLESS = dict(max_tokens=1_000_000, ignore_eos=True)
 
 
 def free_port():
-    """A port that was free a moment ago; for servers that must come back on the same one."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A free port for a server that must come back on the same one: below those that outgoing connections take."""
+    while True:
+        port = random.randint(20000, 32000)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def wait_until(condition, seconds, what):
-    """Polls until condition() is true; fails with `what` after `seconds`."""
-    end = time.monotonic() + seconds
+    """Polls until condition() is true; fails with `what` after `seconds`, more of them in a sanitizer build."""
+    end = time.monotonic() + scaled(seconds)
     while time.monotonic() < end:
         value = condition()
         if value:
             return value
         time.sleep(0.02)
-    raise AssertionError(f"not within {seconds} s: {what}")
+    raise AssertionError(f"not within {scaled(seconds)} s: {what() if callable(what) else what}")
 
 
 class Process:
@@ -50,13 +59,15 @@ class Process:
         def ready():
             assert self.popen.poll() is None, f"{self.name} ended with {self.popen.returncode}:\n{self.tail()}"
             return self.ready_path.exists()
-        wait_until(ready, START_SECONDS, f"{self.name} ready:\n{self.tail()}")
+        wait_until(ready, START_SECONDS, lambda: f"{self.name} ready:\n{self.tail()}")
         return json.loads(self.ready_path.read_text())
 
     def tail(self):
         return "".join(self.log_path.read_text(errors="replace").splitlines(keepends=True)[-40:])
 
     def kill(self):
+        """SIGKILL to a process that lives; one that has ended by itself would have hidden a crash."""
+        assert self.popen.poll() is None, f"{self.name} had ended with {self.popen.returncode}:\n{self.tail()}"
         self.popen.send_signal(signal.SIGKILL)
         self.popen.wait()
         self.log.close()
@@ -67,7 +78,7 @@ class Process:
             self.popen.send_signal(signal.SIGCONT)
             self.popen.send_signal(signal.SIGTERM)
             try:
-                self.popen.wait(seconds)
+                self.popen.wait(scaled(seconds))
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise AssertionError(f"{self.name} did not end within {seconds} s of SIGTERM:\n{self.tail()}")
@@ -111,7 +122,8 @@ class Group:
     def start_verifier(self, i=0, wait=True):
         self.verifiers[i] = Process(self.binaries / "tandem-verifier", [
             f"--model={self.model}", f"--address=127.0.0.1:{self.ports[i]}", "--metrics-address=127.0.0.1:0",
-            f"--draft-socket={self.socket_path(i)}", "--threads=1", *self.verifier_flags], self.folder, f"verifier{i}")
+            f"--draft-socket={self.socket_path(i)}", "--threads=1", f"--max-tokens-limit={ENDLESS['max_tokens']}",
+            *self.verifier_flags], self.folder, f"verifier{i}")
         if wait:
             self.verifier_info[i] = self.verifiers[i].wait_ready()
 
@@ -131,7 +143,7 @@ class Group:
 
     def wait_for_drafter(self, i=0, attached=True, seconds=30):
         wait_until(lambda: self.metrics(i).get("tandem_drafter_attached") == (1 if attached else 0), seconds,
-                   f"drafter attached = {attached}:\n{self.verifiers[i].tail()}")
+                   lambda: f"drafter attached = {attached}:\n{self.verifiers[i].tail()}")
 
     def metrics(self, i=0):
         return scrape(self.verifier_info[i]["metrics_address"])
@@ -140,11 +152,11 @@ class Group:
         return scrape(self.router_info["metrics_address"])
 
     def stop(self):
-        """Ends everything; every process that was not killed must end cleanly."""
+        """Ends everything; every process that no test has ended must be alive and end cleanly."""
         if self.client:
             self.client.close()
         codes = [(p.name, p.terminate(), p) for p in [self.router, *self.verifiers, *self.drafters]
-                 if p is not None and p.popen.returncode is None]
+                 if p is not None and not p.log.closed]
         self.router = None
         self.verifiers = [None] * len(self.verifiers)
         self.drafters = [None] * len(self.drafters)
@@ -155,7 +167,7 @@ class Group:
 def scrape(address):
     """The metrics page as {name or name{labels without model}: value}; parsed by the prometheus library."""
     from prometheus_client.parser import text_string_to_metric_families
-    text = urllib.request.urlopen(f"http://{address}/metrics", timeout=10).read().decode()
+    text = urllib.request.urlopen(f"http://{address}/metrics", timeout=scaled(10)).read().decode()
     values = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

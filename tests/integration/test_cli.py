@@ -6,10 +6,12 @@ import subprocess
 
 import pytest
 from processes import MODEL, free_port, wait_until
+from timing import scaled
 
 
 def run(binaries, *arguments, timeout=120, **options):
-    return subprocess.run([str(binaries / "tandem"), *arguments], capture_output=True, text=True, timeout=timeout, **options)
+    return subprocess.run([str(binaries / "tandem"), *arguments], capture_output=True, text=True,
+                          timeout=scaled(timeout), **options)
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,7 @@ def up(binaries, tmp_path_factory):
     assert process.poll() is None, (folder / "log").read_text()
     yield process, address, folder / "log"
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 0, (folder / "log").read_text()
+    assert process.wait(scaled(60)) == 0, (folder / "log").read_text()
 
 
 def children(pid):
@@ -42,6 +44,7 @@ def children(pid):
     return names
 
 
+@pytest.mark.sanitize
 def test_generate_json_equals_golden(binaries, up, golden):
     case = golden["cases"][0]
     out = run(binaries, "generate", "--address", up[1], "--temperature", "0", "--max-tokens", "96", "--ignore-eos",
@@ -63,11 +66,13 @@ def test_show_drafts_prints_the_same_text_and_statistics(binaries, up, golden):
     assert "\x1b[" in out.stdout and "tokens per step" in out.stderr
 
 
+@pytest.mark.sanitize
 def test_chat_reads_standard_input(binaries, up):
     out = run(binaries, "chat", "--address", up[1], "--max-tokens", "12", input="Hello\n/stats\n/quit\n")
     assert out.returncode == 0, out.stderr
 
 
+@pytest.mark.sanitize
 def test_inspect_names_shape_and_sidecar(binaries):
     out = run(binaries, "inspect", str(MODEL), "--json")
     assert out.returncode == 0, out.stderr
@@ -76,6 +81,7 @@ def test_inspect_names_shape_and_sidecar(binaries):
     assert run(binaries, "inspect", str(MODEL)).returncode == 0
 
 
+@pytest.mark.sanitize
 def test_errors_are_one_line_that_helps(binaries, tmp_path):
     nowhere = run(binaries, "generate", "--address", "127.0.0.1:1", "x")
     assert nowhere.returncode == 1 and nowhere.stderr.count("\n") == 1 and "tandem up" in nowhere.stderr
@@ -94,6 +100,7 @@ def test_bench_compares_with_and_without_drafting(binaries, up, tmp_path):
     json.loads((tmp_path / "bench.json").read_text())
 
 
+@pytest.mark.sanitize
 def test_up_restarts_a_dead_child(binaries, up, golden):
     process, address, log = up
     for name in ("tandem-drafter", "tandem-verifier", "tandem-router"):
@@ -112,7 +119,8 @@ def test_no_process_outlives_the_group(binaries, tmp_path):
     process = subprocess.Popen([str(binaries / "tandem"), "up", f"--model={MODEL}", "--address=127.0.0.1:0",
                                 f"--ready-file={tmp_path / 'ready'}"], stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, cwd=tmp_path)
-    wait_until(lambda: (tmp_path / "ready").exists(), 60, "tandem up")
+    wait_until(lambda: (tmp_path / "ready").exists() or process.poll() is not None, 60, "tandem up")
+    assert process.poll() is None
     pids = children(process.pid).values()
     assert len(pids) == 3
     process.kill()

@@ -1,15 +1,18 @@
 """A dead, paused, late, restarted or lying drafter, and dying verifiers: never a failed request, never a wrong token."""
 import signal
 import threading
-import time
 
 import pytest
-from processes import wait_until
+from processes import ENDLESS, wait_until
+from timing import shorter
 
 SAMPLED = dict(temperature=1, top_p=0.9, presence_penalty=0.4, frequency_penalty=0.3, repetition_penalty=1.1,
                penalty_decay=0.98, seed=11)
 GREEDY = dict(temperature=0, seed=11)
-LONG = dict(max_tokens=400, ignore_eos=True)
+LENGTH = shorter(400, 100)
+LONG = dict(max_tokens=LENGTH, ignore_eos=True)
+# The same tokens of a stream that cannot have ended before the test does something to it.
+RUNNING = dict(stopping=ENDLESS, stop_after=LENGTH)
 
 
 def after_tokens(count, action):
@@ -37,6 +40,12 @@ def test_starts_without_a_drafter_and_takes_a_late_one(new_group, golden):
     assert any(k.startswith('tandem_handoff_info{mode="host"') and v == 1 for k, v in group.metrics().items())
 
 
+def busy_verifier(group):
+    """The index of the one that runs the only stream; its gauge follows at the end of a pass."""
+    return wait_until(lambda: [i for i in range(len(group.verifiers)) if group.metrics(i)["tandem_state_slots_used"] > 0],
+                      20, "a busy verifier")[0]
+
+
 def pb():
     from tandem.v1 import generation_pb2
     return generation_pb2
@@ -46,7 +55,7 @@ def test_drafter_first_verifier_later(new_group, golden):
     group = new_group(drafter=False)
     group.verifiers[0].terminate()
     group.start_drafter(0, wait=False)
-    time.sleep(0.5)
+    wait_until(lambda: "trying again" in group.drafters[0].tail(), 20, "the drafter has found no verifier")
     group.start_verifier(0)
     group.wait_for_drafter()
     reply = group.client.generate(ids=golden["cases"][1]["ids"], sampling=GREEDY, stopping=LONG)
@@ -59,15 +68,16 @@ def test_drafter_killed_at_many_moments(new_group, golden):
     group.wait_for_drafter()
     for moment, case in zip((1, 2, 5, 40, 90), golden["cases"]):
         plain = group.client.tokens(ids=case["ids"], max_drafts=0, sampling=SAMPLED, stopping=LONG)
-        reply = group.client.generate(ids=case["ids"], sampling=SAMPLED, stopping=LONG,
+        reply = group.client.generate(ids=case["ids"], sampling=SAMPLED, **RUNNING,
                                       on_reply=after_tokens(moment, group.drafters[0].kill))
-        assert reply.token_ids == plain
+        assert reply.token_ids[:LENGTH] == plain
         group.wait_for_drafter(attached=False)
         group.start_drafter()
         group.wait_for_drafter()
     assert group.metrics()['tandem_drafter_attaches_total{result="ok"}'] >= 6
 
 
+@pytest.mark.sanitize
 def test_paused_drafter_costs_time_only(new_group, golden):
     """SIGSTOP in mid-stream: the stream goes on plainly, the lease ends, SIGCONT brings the drafter back by itself."""
     group = new_group()
@@ -75,11 +85,9 @@ def test_paused_drafter_costs_time_only(new_group, golden):
     case = golden["cases"][3]
     plain = group.client.tokens(ids=case["ids"], max_drafts=0, sampling=SAMPLED, stopping=LONG)
     drafter = group.drafters[0].popen
-    begin = time.monotonic()
-    reply = group.client.generate(ids=case["ids"], sampling=SAMPLED, stopping=LONG,
+    reply = group.client.generate(ids=case["ids"], sampling=SAMPLED, **RUNNING,
                                   on_reply=after_tokens(20, lambda: drafter.send_signal(signal.SIGSTOP)))
-    assert reply.token_ids == plain
-    assert time.monotonic() - begin < 30
+    assert reply.token_ids[:LENGTH] == plain
     again = group.client.generate(ids=case["ids"], sampling=SAMPLED, stopping=LONG)
     assert again.token_ids == plain
     drafter.send_signal(signal.SIGCONT)
@@ -114,20 +122,40 @@ def test_killed_verifier_is_only_a_pause(new_group, golden, sampling, verifiers)
 
     def kill():
         """The verifier that runs the stream; a lone one comes back on its port."""
-        busy = next(i for i in range(verifiers) if group.metrics(i)["tandem_state_slots_used"] > 0)
+        busy = busy_verifier(group)
         group.verifiers[busy].kill()
         group.start_verifier(busy, wait=False)
 
-    for moment in (1, 30, 150):
-        cut = group.client.generate(on_reply=after_tokens(moment, kill), **options)
-        assert cut.finished is not None, cut.failed
-        assert cut.token_ids == whole.token_ids
-        assert cut.text == whole.text
-        assert cut.logprobs == whole.logprobs
-        assert cut.usage.generated_tokens == whole.usage.generated_tokens
+    for moment in (1, 30, shorter(150, 60)):
+        cut = group.client.generate(on_reply=after_tokens(moment, kill), stop_after=LENGTH, **dict(options, stopping=ENDLESS))
+        assert cut.failed is None
+        assert cut.token_ids[:LENGTH] == whole.token_ids
+        # The text of the last tokens may still be held back, as half a character.
+        assert len(cut.text) > len(whole.text) * 0.9 and whole.text.startswith(cut.text[:len(whole.text)])
+        assert cut.logprobs[:LENGTH] == whole.logprobs
         for i in range(verifiers):
             group.verifier_info[i] = group.verifiers[i].wait_ready()
-    assert group.router_metrics()["tandem_resumed_streams_total"] >= 1
+            wait_until(lambda: group.metrics(i)["tandem_state_slots_used"] == 0, 20, "slots free")
+    wait_until(lambda: group.router_metrics()["tandem_resumed_streams_total"] >= 3, 20, "three streams resumed")
+
+
+@pytest.mark.sanitize
+def test_resumed_reply_ends_like_an_undisturbed_one(new_group, golden):
+    """kill -9 after the first token; the terminal event counts all tokens once."""
+    group = new_group()
+    group.wait_for_drafter()
+    options = dict(ids=golden["cases"][5]["ids"], sampling=SAMPLED, stopping=dict(max_tokens=shorter(1500, 150), ignore_eos=True))
+    whole = group.client.generate(**options)
+
+    def kill():
+        group.verifiers[0].kill()
+        group.start_verifier(0, wait=False)
+
+    cut = group.client.generate(on_reply=after_tokens(1, kill), **options)
+    assert cut.finished is not None, cut.failed
+    assert (cut.token_ids, cut.text, cut.finished.reason) == (whole.token_ids, whole.text, whole.finished.reason)
+    assert cut.usage.generated_tokens == whole.usage.generated_tokens == options["stopping"]["max_tokens"]
+    group.verifier_info[0] = group.verifiers[0].wait_ready()
 
 
 def test_killed_verifier_with_stop_text(new_group, golden):
@@ -151,6 +179,7 @@ def test_killed_verifier_with_stop_text(new_group, golden):
     group.verifier_info[0] = group.verifiers[0].wait_ready()
 
 
+@pytest.mark.sanitize
 def test_session_survives_its_verifier(new_group, golden):
     """A session whose verifier was killed continues with the tokens it would have had."""
     from tandem.v1 import session_pb2
@@ -174,28 +203,24 @@ def test_drain_moves_streams_to_the_other_verifier(new_group, golden):
     """SIGTERM to the busy verifier with a short drain time: the stream goes on elsewhere."""
     group = new_group(verifiers=2, verifier_flags=["--drain-timeout=0"])
     case = golden["cases"][7]
-    stopping = dict(max_tokens=1500, ignore_eos=True)
-    whole = group.client.tokens(ids=case["ids"], sampling=SAMPLED, stopping=stopping)
+    whole = group.client.tokens(ids=case["ids"], sampling=SAMPLED, stopping=LONG)
     ended = []
 
     def drain():
-        busy = next(i for i in range(2) if group.metrics(i)["tandem_state_slots_used"] > 0)
-        thread = threading.Thread(target=lambda: ended.append(group.verifiers[busy].terminate()))
-        thread.start()
-        drain.thread = thread
+        ended.append(group.verifiers[busy_verifier(group)].terminate())
 
-    reply = group.client.generate(ids=case["ids"], sampling=SAMPLED, stopping=stopping, on_reply=after_tokens(5, drain))
-    drain.thread.join()
-    assert reply.token_ids == whole and ended == [0]
+    reply = group.client.generate(ids=case["ids"], sampling=SAMPLED, on_reply=after_tokens(5, drain), **RUNNING)
+    assert reply.token_ids[:LENGTH] == whole and ended == [0]
+    assert group.router_metrics()["tandem_resumed_streams_total"] == 1
 
 
 def test_router_drains_cleanly(new_group, golden):
     """SIGTERM lets a running stream finish, then the process exits 0."""
-    group = new_group()
+    group = new_group(router_flags=["--drain-timeout=10m"])
     ended = []
     reply = group.client.generate(
         ids=golden["cases"][0]["ids"], sampling=GREEDY, stopping=LONG,
         on_reply=after_tokens(3, lambda: threading.Thread(target=lambda: ended.append(group.router.terminate())).start()))
-    assert reply.finished is not None and len(reply.token_ids) == 400
+    assert reply.finished is not None and len(reply.token_ids) == LENGTH
     wait_until(lambda: ended, 30, "router ends")
     assert ended == [0]

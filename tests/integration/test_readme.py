@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 from processes import ROOT
+from timing import scaled
 
 README = (ROOT / "README.md").read_text()
 DEFAULT = "127.0.0.1:50051"
@@ -41,7 +42,7 @@ def test_grpcurl_call(group, golden):
     assert descriptor.server_streaming
     call = group.client.channel.unary_stream(f"/{service}/{method}", request_serializer=lambda m: m.SerializeToString(),
                                              response_deserializer=response_class.FromString)
-    events = [json_format.MessageToDict(r) for r in call(request, timeout=60)]
+    events = [json_format.MessageToDict(r) for r in call(request, timeout=scaled(60))]
     assert "started" in events[0] and "finished" in events[-1]
     assert "".join(e.get("delta", {}).get("text", "") for e in events)
 

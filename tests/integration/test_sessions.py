@@ -1,7 +1,7 @@
 """Resident sessions through the router: positions, conflicts, stop texts, cancellation, spill, expiry."""
 import grpc
 import pytest
-from processes import wait_until
+from processes import ENDLESS, wait_until
 
 SAMPLED = dict(temperature=0.8, seed=3)
 TURN = dict(sampling=SAMPLED, stopping=dict(max_tokens=24, ignore_eos=True))
@@ -26,13 +26,13 @@ def code_of(call):
 @pytest.mark.sanitize
 def test_life_of_a_session(group, sp, golden):
     sessions = group.client.sessions
-    name = open_session(group, sp, session_id="life", idle_timeout_seconds=60)
+    name = open_session(group, sp, session_id="life", idle_timeout_seconds=600)
     assert name == "life"
     assert code_of(lambda: open_session(group, sp, session_id="life")) == grpc.StatusCode.ALREADY_EXISTS
     reply = group.client.generate(ids=golden["cases"][0]["ids"], session=name, position=0, **TURN)
     described = sessions.DescribeSession(sp.DescribeSessionRequest(session_id=name))
     assert described.position == reply.finished.position == len(golden["cases"][0]["ids"]) + 24
-    assert described.idle_timeout_seconds == 60 and not described.busy
+    assert described.idle_timeout_seconds == 600 and not described.busy
     assert name in [s.session_id for s in sessions.ListSessions(sp.ListSessionsRequest()).sessions]
     assert code_of(lambda: group.client.generate(prompt="x", session=name, position=1, **TURN)) == \
         grpc.StatusCode.FAILED_PRECONDITION
@@ -58,17 +58,18 @@ def test_listing_goes_page_by_page(group, sp):
         group.client.sessions.CloseSession(sp.CloseSessionRequest(session_id=name))
 
 
+@pytest.mark.sanitize
 def test_one_writer_at_a_time(group, sp):
     name = open_session(group, sp)
-    call = group.client.stream(prompt="x", session=name, stopping=dict(max_tokens=3000, ignore_eos=True))
-    next(call)
-    assert code_of(lambda: group.client.generate(prompt="y", session=name, **TURN)) == grpc.StatusCode.FAILED_PRECONDITION
-    call.cancel()
+    with group.client.running(prompt="x", session=name, stopping=ENDLESS):
+        assert code_of(lambda: group.client.generate(prompt="y", session=name, **TURN)) == \
+            grpc.StatusCode.FAILED_PRECONDITION
     wait_until(lambda: not group.client.sessions.DescribeSession(sp.DescribeSessionRequest(session_id=name)).busy, 10,
                "session free after cancellation")
     group.client.sessions.CloseSession(sp.CloseSessionRequest(session_id=name))
 
 
+@pytest.mark.sanitize
 def test_cancelled_turn_leaves_the_session_as_it_was(group, sp, golden):
     ids = golden["cases"][1]["ids"]
     results = []
@@ -76,11 +77,7 @@ def test_cancelled_turn_leaves_the_session_as_it_was(group, sp, golden):
         name = open_session(group, sp)
         first = group.client.generate(ids=ids, session=name, **TURN)
         if cancel:
-            call = group.client.stream(prompt="something else", session=name, sampling=SAMPLED,
-                                       stopping=dict(max_tokens=3000, ignore_eos=True))
-            for _ in range(5):
-                next(call)
-            call.cancel()
+            group.client.generate(prompt="something else", session=name, sampling=SAMPLED, stopping=ENDLESS, stop_after=5)
             wait_until(lambda: not group.client.sessions.DescribeSession(
                 sp.DescribeSessionRequest(session_id=name)).busy, 10, "session free after cancellation")
         second = group.client.generate(ids=ids[:9], session=name, position=first.finished.position, **TURN)
@@ -107,6 +104,7 @@ def test_after_a_stop_text_the_session_stands_before_it(group, sp, golden, draft
         group.client.sessions.CloseSession(sp.CloseSessionRequest(session_id=name))
 
 
+@pytest.mark.sanitize
 def test_more_sessions_than_slots(new_group, sp, golden):
     """Idle sessions make room for each other and lose nothing."""
     group = new_group(verifier_flags=["--max-sequences=2", "--draft-schedule=0:8"])
@@ -123,6 +121,7 @@ def test_more_sessions_than_slots(new_group, sp, golden):
     wait_until(lambda: group.metrics()["tandem_sessions"] == 6, 5, "six sessions held")
 
 
+@pytest.mark.sanitize
 def test_idle_sessions_expire(group, sp):
     name = open_session(group, sp, idle_timeout_seconds=1)
 
@@ -135,6 +134,7 @@ def test_idle_sessions_expire(group, sp):
     wait_until(gone, 10, "idle session closed")
 
 
+@pytest.mark.sanitize
 def test_chat_on_a_session_sends_only_the_new_turn(group, sp):
     from tandem.v1 import generation_pb2 as pb
     name = open_session(group, sp)

@@ -28,12 +28,14 @@ class ChannelTest : public ::testing::Test {
   // Round `step` with one lane of one row.
   void PublishRound(const VerifierChannel& channel, uint64_t step) const {
     channel.Begin(step);
-    channel.view().lanes(step)[0] = {.position = static_cast<int64_t>(step),
-                                     .slot = 1,
-                                     .generation = 3,
-                                     .count = 1,
-                                     .wanted = 2};
-    channel.view().tokens(step)[0] = static_cast<int32_t>(step % 50);
+    const LaneRecord lane = {.position = static_cast<int64_t>(step),
+                             .slot = 1,
+                             .generation = 3,
+                             .count = 1,
+                             .wanted = 2};
+    channel.WriteLanes(step, {&lane, 1});
+    const auto token = static_cast<int32_t>(step % 50);
+    channel.WriteTokens(step, 0, {&token, 1});
     channel.view().features(step)[0] = static_cast<float>(step);
     channel.Publish(step, 1);
   }

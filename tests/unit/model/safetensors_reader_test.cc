@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// The tensors' bytes lie in `bytes`, which must live on.
 absl::StatusOr<std::vector<TensorInfo>> Read(const std::string& bytes) {
   return ReadSafetensors({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
                          "x.safetensors");
@@ -33,10 +34,12 @@ std::string Entry(const std::string& dtype, const std::string& shape, const std:
 }
 
 TEST(SafetensorsReaderTest, ReadsTensorsAndPadding) {
-  const auto tensors = Read(SafetensorsWith(
-      "{\"__metadata__\":{\"a\":\"b\"},\"w\":" + Entry("F32", "[1,3]", "[4,16]") + ",\"e\":" +
-          Entry("F32", "[0,7]", "[4,4]") + ",\"s\":" + Entry("I32", "[]", "[0,4]") + "}    ",
-      "0123456789abcdef"));
+  const std::string bytes =
+      SafetensorsWith("{\"__metadata__\":{\"a\":\"b\"},\"w\":" + Entry("F32", "[1,3]", "[4,16]") +
+                          ",\"e\":" + Entry("F32", "[0,7]", "[4,4]") +
+                          ",\"s\":" + Entry("I32", "[]", "[0,4]") + "}    ",
+                      "0123456789abcdef");
+  const auto tensors = Read(bytes);
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   ASSERT_EQ(tensors->size(), 3u);
   const TensorInfo& w = (*tensors)[2];
