@@ -4,17 +4,13 @@
 #   tests/run.sh            everything
 #   tests/run.sh quick      lints, Release build and unit tests only
 #
-# Build trees: build/ (Release), build-asan/ (ASan and UBSan).
+# Build trees: build/ (Release), build-asan/ (ASan and UBSan: everything), build-tsan/ (TSan: what uses threads, without gRPC).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mode=${1:-all}
 jobs=$(nproc)
 # 1,000 concurrent streams need more descriptors than the usual soft limit.
 ulimit -n "$(ulimit -Hn)" || true
-
-# What runs under the sanitizers.
-sanitized='^(base|ipc|metrics|model_fuzz|mtp_file|rpc|stream_core|tokenizer|kernels_accept|kernels_attend|kernels_channel|kernels_draft|kernels_residual|kernels_time|model_golden|model_invariance|model_state|model_verify|drafter_kinds|drafter_mtp)[a-z_]*_test$'
-sanitized_targets() { ctest --test-dir build-asan -N -R "$sanitized" | sed -n 's/.*Test *#[0-9]*: //p'; }
 
 step() { printf '\n=== %s (%ds)\n' "$*" "$SECONDS"; }
 
@@ -48,9 +44,17 @@ step "integration tests: the real processes"
 
 step "build (ASan, UBSan)"
 configure build-asan -DTANDEM_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=None
-ninja -C build-asan -j "$jobs" $(sanitized_targets)
-step "unit tests (ASan, UBSan): readers, kernels, model, drafter, ipc, tokenizer, rpc"
-ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 \
-  ctest --test-dir build-asan --output-on-failure -j "$jobs" -R "$sanitized"
+ninja -C build-asan -j "$jobs"
+step "unit tests (ASan, UBSan)"
+ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+  ctest --test-dir build-asan --output-on-failure -j "$jobs"
+step "integration tests (ASan, UBSan): API, faults, sessions, load"
+.venv/bin/python -m pytest tests/integration -q --build-dir build-asan -m sanitize
+
+step "build (TSan)"
+configure build-tsan -DTANDEM_SANITIZE=thread -DCMAKE_BUILD_TYPE=None
+ninja -C build-tsan -j "$jobs" tsan_tests
+step "engine, stream, channel, hand-off and thread pool (TSan), three times"
+TSAN_OPTIONS=halt_on_error=1 ctest --test-dir build-tsan --output-on-failure --repeat until-fail:3 -L tsan
 
 step "all passed"

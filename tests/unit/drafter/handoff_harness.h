@@ -20,7 +20,7 @@ inline constexpr ipc::LayoutSizes kTestSizes = {
 // The verifier's side of a hand-off without gRPC: blocks, descriptors, attachment, port.
 class HandoffHarness final {
  public:
-  explicit HandoffHarness(DraftDeadline::Options deadline = {.floor_seconds = 0.05},
+  explicit HandoffHarness(DraftDeadline::Options deadline = {.floor_seconds = 5},
                           double release_window_seconds = 10);
   ~HandoffHarness();
 

@@ -11,7 +11,7 @@ namespace tandem::ipc {
 namespace {
 
 constexpr LayoutSizes kSizes = {.slots = 4, .max_lanes = 2, .max_rows = 6, .width = 8, .vocab = 50};
-constexpr auto kLong = std::chrono::seconds(5);
+constexpr auto kLong = std::chrono::seconds(60);
 
 bool Never() { return false; }
 

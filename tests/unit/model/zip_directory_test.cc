@@ -23,9 +23,10 @@ std::string Content(const ZipMember& member) {
 
 TEST(ZipDirectoryTest, ReadsPlainAndZip64Archives) {
   for (bool zip64 : {false, true}) {
-    const auto members = Read(ZipOf(
+    const std::string archive = ZipOf(
         {{.name = "a", .bytes = "one"}, {.name = "b/c", .bytes = ""}, {.name = "d", .bytes = "x"}},
-        zip64));
+        zip64);
+    const auto members = Read(archive);
     ASSERT_TRUE(members.ok()) << members.status();
     ASSERT_EQ(members->size(), 3u);
     EXPECT_EQ((*members)[0].name, "a");
