@@ -76,7 +76,8 @@ std::string SidecarText(const SidecarReport& sidecar) {
     return absl::StrCat(sidecar.folder, "\n             not usable: ", sidecar.reason);
   }
   std::string text = absl::StrFormat(
-      "%s\n             matches; %d parameters, trained depth %d, window %d, %d draft tokens",
+      "%s\n             matches; %d parameters, trained depth %d, window %d,\n"
+      "             %d draft tokens",
       sidecar.folder, sidecar.parameters, sidecar.depth, sidecar.window, sidecar.draft_vocabulary);
   if (!sidecar.reason.empty()) absl::StrAppend(&text, "\n             forced: ", sidecar.reason);
   return text;
@@ -177,8 +178,8 @@ std::string ReportText(const ModelReport& report) {
   std::string text = absl::StrFormat(
       "model        %s, RWKV-7 of size %s\n"
       "checkpoint   %s (hash %s)\n"
-      "shape        %d layers, width %d, %d heads, ffn %d, vocabulary %d, ranks w %d a %d v %d g "
-      "%d\n"
+      "shape        %d layers, width %d, %d heads, ffn %d, vocabulary %d,\n"
+      "             ranks w %d a %d v %d g %d\n"
       "parameters   %d\n",
       report.name, report.size_class, report.checkpoint, report.hash, config.layers, config.width,
       config.heads, config.ffn, config.vocab, config.decay_rank, config.icl_rank, config.value_rank,
@@ -188,17 +189,17 @@ std::string ReportText(const ModelReport& report) {
                           component.dtype);
   }
   const MemoryEstimate& memory = report.memory;
-  absl::StrAppendFormat(
-      &text,
-      "memory       %s at %d sequences: weights %s, states %s, rollback logs %s,\n"
-      "             sidecar %s with rings %s\n"
-      "vocabulary   %s\n"
-      "sidecar      %s\n",
-      MiB(memory.total()), report.max_sequences, MiB(memory.weights), MiB(memory.state),
-      MiB(memory.log), MiB(memory.sidecar_weights), MiB(memory.sidecar_ring),
-      report.vocabulary_file.empty() ? "none: the model serves token ids only"
-                                     : report.vocabulary_file,
-      SidecarText(report.sidecar));
+  absl::StrAppendFormat(&text,
+                        "memory       %s at %d sequences: weights %s, states %s,\n"
+                        "             rollback logs %s, sidecar %s with rings %s\n"
+                        "vocabulary   %s\n"
+                        "sidecar      %s\n",
+                        MiB(memory.total()), report.max_sequences, MiB(memory.weights),
+                        MiB(memory.state), MiB(memory.log), MiB(memory.sidecar_weights),
+                        MiB(memory.sidecar_ring),
+                        report.vocabulary_file.empty() ? "none: the model serves token ids only"
+                                                       : report.vocabulary_file,
+                        SidecarText(report.sidecar));
   return text;
 }
 
