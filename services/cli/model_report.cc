@@ -5,16 +5,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/base/file.h"
 #include "common/base/hash.h"
 #include "common/base/status_macros.h"
 #include "common/drafter/mtp/mtp_file.h"
 #include "common/drafter/mtp/mtp_path.h"
+#include "common/tokenizer/vocabulary.h"
 #include "kernels/lanes.h"
 
 namespace tandem::cli {
 namespace {
 
 constexpr double kMiB = 1 << 20;
+constexpr size_t kMaxVocabularyFile = 64 << 20;
 constexpr char kVectors[] = "vectors and norms";
 
 struct PublishedSize {
@@ -58,6 +61,27 @@ absl::StatusOr<SidecarReport> InspectSidecar(const WeightsSource& source,
   report.draft_vocabulary = static_cast<int64_t>((*file)->draft_vocab().size());
   report.training_tokens = (*file)->config().tokens;
   return report;
+}
+
+void InspectVocabulary(ModelReport& report) {
+  if (report.vocabulary_file.empty()) return;
+  const auto text = ReadFile(report.vocabulary_file, kMaxVocabularyFile);
+  const auto vocabulary =
+      text.ok() ? Vocabulary::Parse(*text, report.vocabulary_file, report.config.vocab)
+                : text.status();
+  if (vocabulary.ok()) {
+    report.vocabulary_tokens = vocabulary->size();
+  } else {
+    report.vocabulary_error = std::string(vocabulary.status().message());
+  }
+}
+
+std::string VocabularyText(const ModelReport& report) {
+  if (report.vocabulary_file.empty()) return "none: the model serves token ids only";
+  return report.vocabulary_error.empty()
+             ? absl::StrCat(report.vocabulary_file, ", ", report.vocabulary_tokens, " tokens")
+             : absl::StrCat(report.vocabulary_file,
+                            "\n             not usable: ", report.vocabulary_error);
 }
 
 void AddSidecarMemory(const SidecarReport& sidecar, int max_sequences, MemoryEstimate& memory) {
@@ -123,6 +147,7 @@ absl::StatusOr<ModelReport> InspectModel(const std::string& path, const std::str
     if (component.name == kVectors) vectors = component.parameters;
   }
   report.memory = EstimateMemory(report.config, report.parameters, vectors, max_sequences);
+  InspectVocabulary(report);
   ASSIGN_OR_RETURN(report.sidecar, InspectSidecar(*source, mtp_path, mtp_force));
   AddSidecarMemory(report.sidecar, max_sequences, report.memory);
   return report;
@@ -147,6 +172,8 @@ nlohmann::json ReportJson(const ModelReport& report) {
                            {"g", config.gate_rank}}},
                          {"parameters", report.parameters},
                          {"vocabulary_file", report.vocabulary_file},
+                         {"vocabulary_tokens", report.vocabulary_tokens},
+                         {"vocabulary_error", report.vocabulary_error},
                          {"max_sequences", report.max_sequences},
                          {"memory_bytes",
                           {{"weights", report.memory.weights},
@@ -196,9 +223,7 @@ std::string ReportText(const ModelReport& report) {
                         "sidecar      %s\n",
                         MiB(memory.total()), report.max_sequences, MiB(memory.weights),
                         MiB(memory.state), MiB(memory.log), MiB(memory.sidecar_weights),
-                        MiB(memory.sidecar_ring),
-                        report.vocabulary_file.empty() ? "none: the model serves token ids only"
-                                                       : report.vocabulary_file,
+                        MiB(memory.sidecar_ring), VocabularyText(report),
                         SidecarText(report.sidecar));
   return text;
 }
