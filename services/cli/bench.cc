@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -61,6 +62,15 @@ absl::Status RunLoad(const std::string& address, const std::string& verifier,
                      BenchReport& report) {
   const Client client(address);
   RETURN_IF_ERROR(client.WaitForConnection(kConnectLimit));
+  // Before anything is measured.
+  std::optional<Client> direct;
+  if (!verifier.empty() && options.hop_samples > 0) {
+    direct.emplace(verifier);
+    if (!direct->WaitForConnection(kConnectLimit).ok()) {
+      return absl::UnavailableError(absl::StrCat(
+          "nothing answers at ", verifier, "; --verifier is the address that the verifier serves"));
+    }
+  }
   const bool own_group = !options.model.empty();
   ASSIGN_OR_RETURN(report.model, WaitForDrafter(client, own_group));
   for (const int level : levels) {
@@ -77,10 +87,8 @@ absl::Status RunLoad(const std::string& address, const std::string& verifier,
     ASSIGN_OR_RETURN(report.prefill,
                      RunPrefill(client, report.options, options.prefill, options.prefill_samples));
   }
-  if (!verifier.empty() && options.hop_samples > 0) {
-    const Client direct(verifier);
-    RETURN_IF_ERROR(direct.WaitForConnection(kConnectLimit));
-    ASSIGN_OR_RETURN(report.hop, RunHop(client, direct, report.options, options.hop_samples));
+  if (direct) {
+    ASSIGN_OR_RETURN(report.hop, RunHop(client, *direct, report.options, options.hop_samples));
   }
   return absl::OkStatus();
 }
@@ -118,8 +126,9 @@ absl::Status RunBench(const BenchOptions& options) {
       group && options.verifier.empty() ? group->verifier() : options.verifier;
   const absl::Status status = RunLoad(address, verifier, levels, options, report);
   progress.End();
+  // What was measured before an error is shown all the same.
+  if (!report.levels.empty()) WriteAll(STDOUT_FILENO, BenchTable(report));
   RETURN_IF_ERROR(status);
-  WriteAll(STDOUT_FILENO, BenchTable(report));
   if (!options.json.empty()) {
     const std::string text =
         BenchJson(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import tempfile
+import time
 
 import pytest
 from processes import MODEL, free_port, wait_until
@@ -129,6 +130,23 @@ def test_bench_compares_with_and_without_drafting(binaries, up, tmp_path):
     assert out.returncode == 0, out.stderr
     assert "ratio" in out.stdout
     json.loads((tmp_path / "bench.json").read_text())
+
+
+def test_bench_shows_what_it_has_before_an_error(binaries, up):
+    small = ["bench", "--address", up[1], "--max-tokens", "4", "--concurrency", "1", "--warm-up", "0"]
+    out = run(binaries, *small, "--prefill", "70000")
+    assert out.returncode != 0 and "ratio" in out.stdout and "65536" in out.stderr, out.stderr
+    out = run(binaries, *small, "--verifier", "127.0.0.1:1")
+    assert out.returncode == 1 and out.stdout == "" and "--verifier" in out.stderr
+    # A log gets a line every ten seconds, not one per block.
+    begin = time.monotonic()
+    lines = run(binaries, *small).stderr.count("\n")
+    assert 1 <= lines <= 1 + (time.monotonic() - begin) / 10
+
+
+def test_a_request_of_too_many_bytes_says_so(binaries, up):
+    out = run(binaries, "generate", "--address", up[1], input="a" * (5 << 20))
+    assert out.returncode == 1 and "too many bytes" in out.stderr and "--max-message-bytes" in out.stderr, out.stderr
 
 
 def test_up_restarts_a_dead_child(binaries, up, golden):
