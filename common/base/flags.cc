@@ -6,6 +6,9 @@
 
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 #include "common/base/log.h"
 
 namespace tandem {
@@ -20,11 +23,21 @@ void UseUnderscores(char* argument) {
   }
 }
 
+// Of --help: the flags of the service's own main file, not those of libraries.
+void ShowOwnFlags() {
+  const auto own = [](absl::string_view file) { return absl::EndsWith(file, "/main.cc"); };
+  absl::FlagsUsageConfig config;
+  config.contains_helpshort_flags = own;
+  config.contains_help_flags = own;
+  absl::SetFlagsUsageConfig(config);
+}
+
 }  // namespace
 
 void ParseServiceFlags(int argc, char** argv, const std::string& name, const std::string& usage) {
   SetLogName(name);
   absl::SetProgramUsageMessage(usage);
+  ShowOwnFlags();
   for (int i = 1; i < argc; ++i) UseUnderscores(argv[i]);
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {

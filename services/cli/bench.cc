@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -13,8 +14,9 @@
 #include "services/cli/bench_report.h"
 #include "services/cli/command.h"
 #include "services/cli/group_process.h"
+#include "services/cli/option_values.h"
+#include "services/cli/progress.h"
 #include "services/cli/request_options.h"
-#include "services/cli/runtime_directory.h"
 #include "services/cli/terminal.h"
 
 namespace tandem::cli {
@@ -36,16 +38,6 @@ struct BenchOptions {
   int hop_samples = 200;
   LoadOptions load;
 };
-
-void ShowProgress(const std::string& text) {
-  const bool terminal = isatty(STDERR_FILENO) == 1;
-  // On a terminal one line is rewritten.
-  WriteAll(STDERR_FILENO, terminal ? absl::StrCat("\r\x1b[K", text) : absl::StrCat(text, "\n"));
-}
-
-void EndProgress() {
-  if (isatty(STDERR_FILENO) == 1) WriteAll(STDERR_FILENO, "\r\x1b[K");
-}
 
 std::vector<std::unique_ptr<Client>> MakeClients(const std::string& address, int concurrency) {
   std::vector<std::unique_ptr<Client>> clients;
@@ -70,14 +62,23 @@ absl::Status RunLoad(const std::string& address, const std::string& verifier,
                      BenchReport& report) {
   const Client client(address);
   RETURN_IF_ERROR(client.WaitForConnection(kConnectLimit));
+  // Before anything is measured.
+  std::optional<Client> direct;
+  if (!verifier.empty() && options.hop_samples > 0) {
+    direct.emplace(verifier);
+    if (!direct->WaitForConnection(kConnectLimit).ok()) {
+      return absl::UnavailableError(absl::StrCat(
+          "nothing answers at ", verifier, "; --verifier is the address that the verifier serves"));
+    }
+  }
   const bool own_group = !options.model.empty();
   ASSIGN_OR_RETURN(report.model, WaitForDrafter(client, own_group));
   for (const int level : levels) {
     const auto clients = MakeClients(address, level);
     LoadOptions warm_up = report.options;
     warm_up.repeats = options.warm_up;
-    warm_up.on_progress = [](const std::string& text) {
-      ShowProgress(absl::StrCat("warm-up, ", text));
+    warm_up.on_progress = [&report](const std::string& text) {
+      report.options.on_progress(absl::StrCat("warm-up, ", text));
     };
     if (options.warm_up > 0) RunLevel(clients, warm_up, level);
     report.levels.push_back(RunLevel(clients, report.options, level));
@@ -86,10 +87,8 @@ absl::Status RunLoad(const std::string& address, const std::string& verifier,
     ASSIGN_OR_RETURN(report.prefill,
                      RunPrefill(client, report.options, options.prefill, options.prefill_samples));
   }
-  if (!verifier.empty() && options.hop_samples > 0) {
-    const Client direct(verifier);
-    RETURN_IF_ERROR(direct.WaitForConnection(kConnectLimit));
-    ASSIGN_OR_RETURN(report.hop, RunHop(client, direct, report.options, options.hop_samples));
+  if (direct) {
+    ASSIGN_OR_RETURN(report.hop, RunHop(client, *direct, report.options, options.hop_samples));
   }
   return absl::OkStatus();
 }
@@ -108,7 +107,8 @@ absl::Status CheckReplies(const BenchReport& report) {
 
 absl::Status RunBench(const BenchOptions& options) {
   BenchReport report{.options = options.load};
-  report.options.on_progress = ShowProgress;
+  Progress progress(STDERR_FILENO);
+  report.options.on_progress = [&progress](const std::string& text) { progress.Show(text); };
   report.options.prompts = BuiltInPrompts();
   if (!options.prompts.empty()) {
     auto prompts = ReadPrompts(options.prompts);
@@ -118,16 +118,17 @@ absl::Status RunBench(const BenchOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<int> levels, ParseConcurrency(options.concurrency));
   std::unique_ptr<GroupProcess> group;
   if (!options.model.empty()) {
-    ShowProgress("starting a group");
+    progress.Show("starting a group");
     ASSIGN_OR_RETURN(group, GroupProcess::Start(options.model, options.up_flags));
   }
   const std::string address = group ? group->address() : options.address;
   const std::string verifier =
       group && options.verifier.empty() ? group->verifier() : options.verifier;
   const absl::Status status = RunLoad(address, verifier, levels, options, report);
-  EndProgress();
+  progress.End();
+  // What was measured before an error is shown all the same.
+  if (!report.levels.empty()) WriteAll(STDOUT_FILENO, BenchTable(report));
   RETURN_IF_ERROR(status);
-  WriteAll(STDOUT_FILENO, BenchTable(report));
   if (!options.json.empty()) {
     const std::string text =
         BenchJson(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -140,20 +141,27 @@ void AddLoadOptions(CLI::App& app, BenchOptions& options) {
   app.add_option("--prompts", options.prompts,
                  "File with one prompt per line, as text or as JSON with \"prompt\" and \"name\"");
   app.add_option("--concurrency", options.concurrency, "Replies at a time, as 1,4,16")
+      ->transform(Utf8Text())
       ->capture_default_str();
-  app.add_option("-n,--max-tokens", options.load.max_tokens, "Tokens of every reply")
-      ->check(CLI::Range(2, 1 << 20))
+  AddCountOption(app, "-n,--max-tokens", options.load.max_tokens, 2, 1 << 20,
+                 "Tokens of every reply");
+  AddCountOption(app, "--repeat", options.load.repeats, 1, 1'000'000,
+                 "How often every prompt is asked");
+  AddCountOption(app, "--warm-up", options.warm_up, 0, 1'000'000,
+                 "How often before the clock counts");
+  app.add_option("--temperature", options.load.temperature, "0 to 100; 0 is greedy")
+      ->transform(RealNumber({.high = 100}))
       ->capture_default_str();
-  app.add_option("--repeat", options.load.repeats, "How often every prompt is asked")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  app.add_option("--warm-up", options.warm_up, "How often before the clock counts")
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
-  app.add_option("--temperature", options.load.temperature, "0 is greedy")->capture_default_str();
-  app.add_option("--max-drafts", options.load.max_drafts,
-                 "Most drafts per step of the drafted replies; default: the server's schedule")
-      ->check(CLI::Range(0, 8));
+  AddMaxDraftsOption(app, options.load.max_drafts);
+}
+
+void AddPrefillOptions(CLI::App& app, BenchOptions& options) {
+  CLI::Option* prefill =
+      app.add_option("--prefill", options.prefill,
+                     "Also measure a prompt of so many tokens against decoding without drafts")
+          ->transform(WholeNumber(1, 1 << 20));
+  AddCountOption(app, "--prefill-samples", options.prefill_samples, 1, 100'000, "How often")
+      ->needs(prefill);
 }
 
 }  // namespace
@@ -162,25 +170,21 @@ Command MakeBenchCommand(CLI::App& root) {
   CLI::App* app =
       root.add_subcommand("bench", "Measure speed with and without drafts, in turns, in one run");
   auto options = std::make_shared<BenchOptions>();
-  CLI::Option* address =
-      app->add_option("--address", options->address, "Router to measure")->capture_default_str();
-  app->add_option("--model", options->model, "Start a group for this model instead")
-      ->excludes(address);
+  CLI::Option* address = AddAddressOption(*app, options->address);
+  CLI::Option* model =
+      app->add_option("--model", options->model, "Start a group for this model instead")
+          ->excludes(address);
   app->add_option("--up-flag", options->up_flags, "With --model: one more flag for tandem up")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->needs(model);
   AddLoadOptions(*app, *options);
-  app->add_option("--prefill", options->prefill,
-                  "Also measure a prompt of so many tokens against the decoding rate")
-      ->check(CLI::Range(1, 1 << 20));
-  app->add_option("--prefill-samples", options->prefill_samples, "How often")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
+  AddPrefillOptions(*app, *options);
   app->add_option("--verifier", options->verifier,
                   "Also measure what the router adds to the first token, against this verifier; "
-                  "known with --model");
-  app->add_option("--router-samples", options->hop_samples, "How often; 0: not")
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
+                  "known with --model")
+      ->transform(Utf8Text());
+  AddCountOption(*app, "--router-samples", options->hop_samples, 0, 1'000'000,
+                 "How often that is measured; 0: not");
   app->add_option("--json", options->json, "Also write the results to this file");
   return {.app = app, .run = [options] { return RunBench(*options); }};
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/file.h"
 #include "common/base/status_macros.h"
+#include "services/cli/option_values.h"
 
 namespace tandem::cli {
 namespace {
@@ -18,6 +19,9 @@ constexpr int kMaxConcurrency = 1024;
 absl::StatusOr<BenchPrompt> ParsePrompt(const std::string& line, int number,
                                         const std::string& path) {
   const std::string name = absl::StrCat("line ", number);
+  if (const absl::Status utf8 = CheckUtf8(line); !utf8.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ":", number, ": ", utf8.message()));
+  }
   if (line[0] != '{') return BenchPrompt{.name = name, .text = line};
   const auto json = nlohmann::json::parse(line, nullptr, false);
   if (!json.is_object() || !json.value("prompt", nlohmann::json()).is_string()) {

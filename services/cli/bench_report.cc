@@ -36,15 +36,20 @@ double Ratio(const LevelResult& level) {
   return level.drafted.TokensPerSecond() / level.plain.TokensPerSecond();
 }
 
-std::string Row(const LevelResult& level, const ModeResult& mode, absl::string_view drafts,
-                absl::string_view ratio) {
-  return absl::StrFormat(
-      "%7d %6s %8s %8s %7s %7s %7s %7s %7s %6s %-20s %6d %5s\n", level.concurrency, drafts,
-      Number(mode.TokensPerSecond(), 1), Milliseconds(mode.per_token, 50),
-      Milliseconds(mode.first_token, 50), Milliseconds(mode.first_token, 90),
-      Milliseconds(mode.first_token, 99), Milliseconds(mode.message_interval, 50),
-      Milliseconds(mode.message_interval, 99), Number(mode.drafts.TokensPerStep(), 2),
-      AcceptanceText(mode.drafts), mode.errors, ratio);
+std::string SpeedRow(const LevelResult& level, const ModeResult& mode, absl::string_view drafts,
+                     absl::string_view ratio) {
+  return absl::StrFormat("%7d %6s %8s %8s %8s %5s  %s\n", level.concurrency, drafts,
+                         Number(mode.TokensPerSecond(), 1), Milliseconds(mode.per_token, 50),
+                         Number(mode.drafts.TokensPerStep(), 2), ratio,
+                         AcceptanceText(mode.drafts));
+}
+
+std::string LatencyRow(const LevelResult& level, const ModeResult& mode, absl::string_view drafts) {
+  return absl::StrFormat("%7d %6s   %8s %8s %8s   %8s %8s %8d\n", level.concurrency, drafts,
+                         Milliseconds(mode.first_token, 50), Milliseconds(mode.first_token, 90),
+                         Milliseconds(mode.first_token, 99),
+                         Milliseconds(mode.message_interval, 50),
+                         Milliseconds(mode.message_interval, 99), mode.errors);
 }
 
 nlohmann::json Percentiles(const std::vector<double>& values) {
@@ -111,38 +116,46 @@ std::string LevelNotes(const BenchReport& report) {
   return text;
 }
 
+std::string PrefillText(const BenchReport& report) {
+  if (!report.prefill) return "";
+  const PrefillResult& prefill = *report.prefill;
+  return absl::StrFormat(
+      "\nprompt of %d tokens: first token after %.1f ms = %.0f tok/s,\n"
+      "  %.1f times decoding without drafts (%.0f tok/s, measured in turns with it)\n",
+      prefill.prompt_tokens, 1000 * prefill.first_token, prefill.PrefillRate(),
+      prefill.PrefillRate() / prefill.DecodeRate(), prefill.DecodeRate());
+}
+
+std::string HopText(const BenchReport& report) {
+  if (!report.hop) return "";
+  return absl::StrFormat(
+      "\nfirst token through the router after %s ms, from the verifier after %s ms\n"
+      "  (medians of %d in turns): the router adds %.3f ms\n",
+      Milliseconds(report.hop->router, 50), Milliseconds(report.hop->verifier, 50),
+      report.hop->samples, 1000 * report.hop->Added());
+}
+
 }  // namespace
 
 std::string BenchTable(const BenchReport& report) {
   std::string text = absl::StrFormat(
-      "%s on %s, %s; drafter %s\n", report.model.name(), report.model.backend(),
+      "%s on %s, %s\nhand-off to the drafter: %s\n\n", report.model.name(), report.model.backend(),
       DescribeMachine()["processor"].get<std::string>(), report.model.drafter().mode());
-  absl::StrAppendFormat(&text, "%7s %6s %8s %8s %23s %15s %6s %-20s %6s %5s\n", "at once", "drafts",
-                        "tok/s", "ms/token", "first token ms", "message gap ms", "tokens",
-                        "accepted %", "errors", "ratio");
-  absl::StrAppendFormat(&text, "%7s %6s %8s %8s %7s %7s %7s %7s %7s %6s %-20s %6s %5s\n", "", "",
-                        "", "p50", "p50", "p90", "p99", "p50", "p99", "/step", "by depth", "", "");
+  absl::StrAppendFormat(&text, "%7s %6s %8s %8s %8s %5s  %s\n", "at once", "drafts", "tok/s",
+                        "ms/token", "tok/step", "ratio", "accepted % by depth");
   for (const LevelResult& level : report.levels) {
-    absl::StrAppend(&text, Row(level, level.drafted, "on", Number(Ratio(level), 2)),
-                    Row(level, level.plain, "off", ""));
+    absl::StrAppend(&text, SpeedRow(level, level.drafted, "on", Number(Ratio(level), 2)),
+                    SpeedRow(level, level.plain, "off", ""));
   }
-  absl::StrAppend(&text, LevelNotes(report));
-  if (report.prefill) {
-    const PrefillResult& prefill = *report.prefill;
-    absl::StrAppendFormat(&text,
-                          "prompt of %d tokens: first token after %.1f ms = %.0f tok/s, decoding "
-                          "%.0f tok/s, ratio %.1f\n",
-                          prefill.prompt_tokens, 1000 * prefill.first_token, prefill.PrefillRate(),
-                          prefill.DecodeRate(), prefill.PrefillRate() / prefill.DecodeRate());
+  absl::StrAppendFormat(&text, "\n%7s %6s   %26s   %17s\n", "", "", "ms to the first token",
+                        "between messages");
+  absl::StrAppendFormat(&text, "%7s %6s   %8s %8s %8s   %8s %8s %8s\n", "at once", "drafts", "p50",
+                        "p90", "p99", "p50", "p99", "errors");
+  for (const LevelResult& level : report.levels) {
+    absl::StrAppend(&text, LatencyRow(level, level.drafted, "on"),
+                    LatencyRow(level, level.plain, "off"));
   }
-  if (report.hop) {
-    absl::StrAppendFormat(
-        &text,
-        "first token, median of %d: %s ms through the router, %s ms from the verifier, so the "
-        "router adds %.3f ms\n",
-        report.hop->samples, Milliseconds(report.hop->router, 50),
-        Milliseconds(report.hop->verifier, 50), 1000 * report.hop->Added());
-  }
+  absl::StrAppend(&text, LevelNotes(report), PrefillText(report), HopText(report));
   return text;
 }
 
@@ -167,7 +180,7 @@ nlohmann::json BenchJson(const BenchReport& report) {
                        {"samples", prefill.samples},
                        {"first_token_seconds", prefill.first_token},
                        {"tokens_per_second", prefill.PrefillRate()},
-                       {"decode_tokens_per_second", prefill.DecodeRate()},
+                       {"plain_decode_tokens_per_second", prefill.DecodeRate()},
                        {"ratio", prefill.PrefillRate() / prefill.DecodeRate()}};
   }
   if (report.hop) {

@@ -18,8 +18,8 @@ struct BenchReport {
   std::optional<HopResult> hop = {};
 };
 
-// Two rows per concurrency, and a line each for the rest. Numbers that were not measured show as
-// "-".
+// Two rows per concurrency for speed, two for waiting, and a paragraph each for the rest; no table
+// is wider than 80 columns. Numbers that were not measured show as "-".
 std::string BenchTable(const BenchReport& report);
 
 // The same and more as one object, with machine, version, date and settings.

@@ -14,6 +14,7 @@
 #include "services/cli/client.h"
 #include "services/cli/command.h"
 #include "services/cli/line_input.h"
+#include "services/cli/option_values.h"
 #include "services/cli/reply.h"
 #include "services/cli/reply_printer.h"
 #include "services/cli/request_options.h"
@@ -155,8 +156,22 @@ absl::StatusOr<bool> HandleLine(Conversation& conversation, const std::string& l
     std::fprintf(stderr, "(unknown command; there are /quit, /reset and /stats)\n");
     return true;
   }
+  if (const absl::Status utf8 = CheckUtf8(line); !utf8.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("the message is ", utf8.message()));
+  }
   RETURN_IF_ERROR(conversation.Say(line));
   return true;
+}
+
+// Who sits at a terminal can try again; a script must learn of it.
+bool GoesOn(const absl::StatusOr<bool>& result, absl::Status& status) {
+  if (result.ok()) return *result;
+  if (isatty(STDIN_FILENO) == 1) {
+    std::fprintf(stderr, "%s\n", ErrorLine(result.status()).c_str());
+    return true;
+  }
+  status = result.status();
+  return false;
 }
 
 absl::Status RunChat(const ChatOptions& options) {
@@ -165,7 +180,9 @@ absl::Status RunChat(const ChatOptions& options) {
   Conversation conversation(options, client, input);
   RETURN_IF_ERROR(conversation.Open());
   if (isatty(STDIN_FILENO) == 1) {
-    std::fprintf(stderr, "(/quit ends, /reset starts anew, /stats; Ctrl-C stops a reply)\n");
+    std::fprintf(
+        stderr,
+        "(/reset starts anew, /stats counts, /quit or Ctrl-D ends; Ctrl-C stops a reply)\n");
   }
   absl::Status status;
   for (;;) {
@@ -175,9 +192,9 @@ absl::Status RunChat(const ChatOptions& options) {
       if (isatty(STDIN_FILENO) == 1) WriteAll(STDOUT_FILENO, "\n");
       break;
     }
-    const auto go_on = HandleLine(conversation, std::string(absl::StripAsciiWhitespace(*line)));
-    if (!go_on.ok()) status = go_on.status();
-    if (!go_on.ok() || !*go_on) break;
+    if (!GoesOn(HandleLine(conversation, std::string(absl::StripAsciiWhitespace(*line))), status)) {
+      break;
+    }
   }
   conversation.Close();
   return status;
@@ -188,15 +205,15 @@ absl::Status RunChat(const ChatOptions& options) {
 Command MakeChatCommand(CLI::App& root) {
   CLI::App* app = root.add_subcommand("chat", "Talk to the model; the conversation is a session");
   auto options = std::make_shared<ChatOptions>();
-  app->add_option("--address", options->address, "Router to ask")->capture_default_str();
-  app->add_option("--system", options->system, "The system's message");
+  AddAddressOption(*app, options->address);
+  app->add_option("--system", options->system, "The system's message")->transform(Utf8Text());
   app->add_option("--think", options->think, "off, on (reason first) or skip")
       ->check(CLI::IsMember({"off", "on", "skip"}))
       ->capture_default_str();
   app->add_flag("--show-drafts", options->show_drafts,
                 "Mark text that came from accepted drafts, and print acceptance after each reply");
   AddColourOption(*app, options->colour);
-  app->add_option("--max-drafts", options->request.max_drafts, "Most drafts per step, 0 to 8");
+  AddMaxDraftsOption(*app, options->request.max_drafts);
   AddSamplingOptions(*app, options->request);
   AddStoppingOptions(*app, options->request);
   return {.app = app, .run = [options] { return RunChat(*options); }};

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/client.h"
@@ -12,6 +13,7 @@ namespace {
 
 // Small calls are answered at once by a server that is alive.
 constexpr std::chrono::seconds kShortCall{20};
+constexpr char kTooLarge[] = "Received message larger than max";
 
 std::chrono::system_clock::time_point ShortDeadline() {
   return std::chrono::system_clock::now() + kShortCall;
@@ -29,7 +31,13 @@ absl::Status Client::Convert(const grpc::Status& status) const {
   const absl::Status result = FromGrpc(status);
   if (absl::IsDeadlineExceeded(result)) {
     return absl::DeadlineExceededError(
-        absl::StrCat("no answer from ", address_, " in time (", result.message(), ")"));
+        absl::StrCat("no complete answer from ", address_, " in time (", result.message(), ")"));
+  }
+  // What the RPC library says when the server refuses the size of a request.
+  if (absl::IsResourceExhausted(result) && absl::StartsWith(result.message(), kTooLarge)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the request has too many bytes for ", address_, " (", result.message(),
+                     "); shorten it, or raise --max-message-bytes of tandem-router"));
   }
   if (!absl::IsUnavailable(result) || channel_->GetState(false) == GRPC_CHANNEL_READY) {
     return result;

@@ -2,8 +2,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "services/cli/option_values.h"
 
 namespace tandem::cli {
+
+CLI::Option* AddAddressOption(CLI::App& app, std::string& address) {
+  return app.add_option("--address", address, "Router to ask, host:port or unix:path")
+      ->transform(Utf8Text())
+      ->capture_default_str();
+}
 
 void AddColourOption(CLI::App& app, std::string& colour) {
   app.add_option("--color", colour, "auto, always or never")

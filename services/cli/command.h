@@ -24,6 +24,9 @@ Command MakeChatCommand(CLI::App& root);
 Command MakeInspectCommand(CLI::App& root);
 Command MakeBenchCommand(CLI::App& root);
 
+// --address: the router to ask.
+CLI::Option* AddAddressOption(CLI::App& app, std::string& address);
+
 // --color: auto, always or never, for UseColour.
 void AddColourOption(CLI::App& app, std::string& colour);
 

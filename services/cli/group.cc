@@ -1,5 +1,7 @@
 #include "services/cli/group.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -53,7 +55,7 @@ std::vector<std::string> Group::VerifierCommand() const {
   if (options_.mtp_force) command.push_back("--mtp-force");
   AppendFlag(command, "--handoff", options_.handoff);
   AppendFlag(command, "--draft-socket", Runtime("draft.sock"));
-  AppendFlag(command, "--drain-timeout", absl::StrCat(options_.drain_timeout_seconds, "s"));
+  AppendFlag(command, "--drain-timeout", absl::FormatDuration(options_.drain_timeout));
   AppendFlag(command, "--ready-file", Runtime("verifier.json"));
   Append(command, options_.verifier_flags);
   return command;
@@ -76,7 +78,7 @@ std::vector<std::string> Group::RouterCommand() const {
   AppendFlag(command, "--address", Address(kRouter, options_.address));
   AppendFlag(command, "--verifiers", Address(kVerifier, options_.verifier_address));
   AppendFlag(command, "--metrics-address", Metrics(kRouter, options_.router_metrics));
-  AppendFlag(command, "--drain-timeout", absl::StrCat(options_.drain_timeout_seconds, "s"));
+  AppendFlag(command, "--drain-timeout", absl::FormatDuration(options_.drain_timeout));
   AppendFlag(command, "--ready-file", Runtime("router.json"));
   Append(command, options_.router_flags);
   return command;
@@ -116,7 +118,8 @@ absl::Status Group::SetReady(absl::string_view name, pid_t pid, absl::string_vie
 }
 
 std::string Group::ReadyJson() const {
-  nlohmann::json json = {{"address", Address(kRouter, "")}, {"verifier", Address(kVerifier, "")}};
+  nlohmann::json json = {
+      {"pid", getpid()}, {"address", Address(kRouter, "")}, {"verifier", Address(kVerifier, "")}};
   for (const auto& [name, member] : members_) {
     json["metrics"][name] = member.metrics;
     json["pids"][name] = member.pid;
@@ -130,8 +133,8 @@ std::string Group::Describe() const {
     const auto member = members_.find(name);
     if (member == members_.end()) continue;
     const Member& m = member->second;
-    absl::StrAppendFormat(&text, "  %-9s %-22s metrics http://%s/metrics  pid %d\n", name,
-                          m.address.empty() ? "(draft socket)" : m.address, m.metrics, m.pid);
+    absl::StrAppendFormat(&text, "  %-9s pid %-7d %-16s http://%s/metrics\n", name, m.pid,
+                          name == kDrafter ? "(draft socket)" : m.address, m.metrics);
   }
   return text;
 }

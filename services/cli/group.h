@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "services/cli/supervisor.h"
 
 namespace tandem::cli {
@@ -26,7 +27,7 @@ struct GroupOptions {
   bool mtp_force = false;
   std::string handoff = {};  // between verifier and drafter: auto, host, inprocess or device
   bool drafter = true;       // false: no drafter process
-  int drain_timeout_seconds = 30;
+  absl::Duration drain_timeout = absl::Seconds(30);
   // More flags, as they stand, behind the ones above.
   std::vector<std::string> router_flags = {};
   std::vector<std::string> verifier_flags = {};
@@ -56,7 +57,7 @@ class Group final {
   absl::Status SetReady(absl::string_view name, pid_t pid, absl::string_view ready);
 
   const std::map<std::string, Member>& members() const { return members_; }
-  // {"address", "verifier", "metrics": {...}, "pids": {...}} as one line.
+  // {"pid" of this process, "address", "verifier", "metrics": {...}, "pids": {...}} as one line.
   std::string ReadyJson() const;
   // For people: one line per process.
   std::string Describe() const;

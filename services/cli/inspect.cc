@@ -5,6 +5,7 @@
 
 #include "services/cli/command.h"
 #include "services/cli/model_report.h"
+#include "services/cli/option_values.h"
 #include "services/cli/terminal.h"
 
 namespace tandem::cli {
@@ -38,10 +39,8 @@ Command MakeInspectCommand(CLI::App& root) {
                                       "its sidecar fits");
   auto options = std::make_shared<InspectOptions>();
   app->add_option("model", options->model, "Model folder or checkpoint file")->required();
-  app->add_option("--max-sequences", options->max_sequences,
-                  "Replies generated at the same time, for the memory")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+  AddCountOption(*app, "--max-sequences", options->max_sequences, 1, 1 << 20,
+                 "Replies generated at the same time, for the memory");
   app->add_option("--mtp-path", options->mtp_path, "Sidecar: auto, off, or a folder")
       ->envname("RWKV_MTP_PATH")
       ->capture_default_str();

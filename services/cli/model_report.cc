@@ -5,16 +5,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/base/file.h"
 #include "common/base/hash.h"
 #include "common/base/status_macros.h"
 #include "common/drafter/mtp/mtp_file.h"
 #include "common/drafter/mtp/mtp_path.h"
+#include "common/tokenizer/vocabulary.h"
 #include "kernels/lanes.h"
 
 namespace tandem::cli {
 namespace {
 
 constexpr double kMiB = 1 << 20;
+constexpr size_t kMaxVocabularyFile = 64 << 20;
 constexpr char kVectors[] = "vectors and norms";
 
 struct PublishedSize {
@@ -60,6 +63,27 @@ absl::StatusOr<SidecarReport> InspectSidecar(const WeightsSource& source,
   return report;
 }
 
+void InspectVocabulary(ModelReport& report) {
+  if (report.vocabulary_file.empty()) return;
+  const auto text = ReadFile(report.vocabulary_file, kMaxVocabularyFile);
+  const auto vocabulary =
+      text.ok() ? Vocabulary::Parse(*text, report.vocabulary_file, report.config.vocab)
+                : text.status();
+  if (vocabulary.ok()) {
+    report.vocabulary_tokens = vocabulary->size();
+  } else {
+    report.vocabulary_error = std::string(vocabulary.status().message());
+  }
+}
+
+std::string VocabularyText(const ModelReport& report) {
+  if (report.vocabulary_file.empty()) return "none: the model serves token ids only";
+  return report.vocabulary_error.empty()
+             ? absl::StrCat(report.vocabulary_file, ", ", report.vocabulary_tokens, " tokens")
+             : absl::StrCat(report.vocabulary_file,
+                            "\n             not usable: ", report.vocabulary_error);
+}
+
 void AddSidecarMemory(const SidecarReport& sidecar, int max_sequences, MemoryEstimate& memory) {
   if (!sidecar.matches) return;
   memory.sidecar_weights = sidecar.parameters * 2;
@@ -76,7 +100,8 @@ std::string SidecarText(const SidecarReport& sidecar) {
     return absl::StrCat(sidecar.folder, "\n             not usable: ", sidecar.reason);
   }
   std::string text = absl::StrFormat(
-      "%s\n             matches; %d parameters, trained depth %d, window %d, %d draft tokens",
+      "%s\n             matches; %d parameters, trained depth %d, window %d,\n"
+      "             %d draft tokens",
       sidecar.folder, sidecar.parameters, sidecar.depth, sidecar.window, sidecar.draft_vocabulary);
   if (!sidecar.reason.empty()) absl::StrAppend(&text, "\n             forced: ", sidecar.reason);
   return text;
@@ -122,6 +147,7 @@ absl::StatusOr<ModelReport> InspectModel(const std::string& path, const std::str
     if (component.name == kVectors) vectors = component.parameters;
   }
   report.memory = EstimateMemory(report.config, report.parameters, vectors, max_sequences);
+  InspectVocabulary(report);
   ASSIGN_OR_RETURN(report.sidecar, InspectSidecar(*source, mtp_path, mtp_force));
   AddSidecarMemory(report.sidecar, max_sequences, report.memory);
   return report;
@@ -146,6 +172,8 @@ nlohmann::json ReportJson(const ModelReport& report) {
                            {"g", config.gate_rank}}},
                          {"parameters", report.parameters},
                          {"vocabulary_file", report.vocabulary_file},
+                         {"vocabulary_tokens", report.vocabulary_tokens},
+                         {"vocabulary_error", report.vocabulary_error},
                          {"max_sequences", report.max_sequences},
                          {"memory_bytes",
                           {{"weights", report.memory.weights},
@@ -177,8 +205,8 @@ std::string ReportText(const ModelReport& report) {
   std::string text = absl::StrFormat(
       "model        %s, RWKV-7 of size %s\n"
       "checkpoint   %s (hash %s)\n"
-      "shape        %d layers, width %d, %d heads, ffn %d, vocabulary %d, ranks w %d a %d v %d g "
-      "%d\n"
+      "shape        %d layers, width %d, %d heads, ffn %d, vocabulary %d,\n"
+      "             ranks w %d a %d v %d g %d\n"
       "parameters   %d\n",
       report.name, report.size_class, report.checkpoint, report.hash, config.layers, config.width,
       config.heads, config.ffn, config.vocab, config.decay_rank, config.icl_rank, config.value_rank,
@@ -188,17 +216,15 @@ std::string ReportText(const ModelReport& report) {
                           component.dtype);
   }
   const MemoryEstimate& memory = report.memory;
-  absl::StrAppendFormat(
-      &text,
-      "memory       %s at %d sequences: weights %s, states %s, rollback logs %s,\n"
-      "             sidecar %s with rings %s\n"
-      "vocabulary   %s\n"
-      "sidecar      %s\n",
-      MiB(memory.total()), report.max_sequences, MiB(memory.weights), MiB(memory.state),
-      MiB(memory.log), MiB(memory.sidecar_weights), MiB(memory.sidecar_ring),
-      report.vocabulary_file.empty() ? "none: the model serves token ids only"
-                                     : report.vocabulary_file,
-      SidecarText(report.sidecar));
+  absl::StrAppendFormat(&text,
+                        "memory       %s at %d sequences: weights %s, states %s,\n"
+                        "             rollback logs %s, sidecar %s with rings %s\n"
+                        "vocabulary   %s\n"
+                        "sidecar      %s\n",
+                        MiB(memory.total()), report.max_sequences, MiB(memory.weights),
+                        MiB(memory.state), MiB(memory.log), MiB(memory.sidecar_weights),
+                        MiB(memory.sidecar_ring), VocabularyText(report),
+                        SidecarText(report.sidecar));
   return text;
 }
 

@@ -41,14 +41,16 @@ struct ModelReport {
   ModelConfig config = {};
   int64_t parameters = 0;
   std::vector<WeightsComponent> components = {};
-  std::string vocabulary_file = {};  // empty: none
+  std::string vocabulary_file = {};   // empty: none
+  size_t vocabulary_tokens = 0;       // of a usable file
+  std::string vocabulary_error = {};  // why the file is not usable
   int max_sequences = 0;
   MemoryEstimate memory = {};
   SidecarReport sidecar = {};
 };
 
-// Reads the checkpoint as a whole. Errors say what is wrong with the model; a sidecar that is not
-// usable is part of the report. `mtp_path`: auto, off or a folder.
+// Reads the checkpoint as a whole. Errors say what is wrong with the model; a vocabulary or
+// sidecar that is not usable is part of the report. `mtp_path`: auto, off or a folder.
 absl::StatusOr<ModelReport> InspectModel(const std::string& path, const std::string& mtp_path,
                                          bool mtp_force, int max_sequences);
 

@@ -76,11 +76,11 @@ std::string Summary(const Reply& reply) {
   if (const double rate = reply.DecodeTokensPerSecond(); std::isfinite(rate)) {
     absl::StrAppendFormat(&text, ", %.1f tok/s", rate);
   }
-  absl::StrAppendFormat(&text, "; %s; first token %.1f ms", AcceptanceText(usage),
-                        1000 * reply.first_token_seconds());
   if (reply.finished()) {
-    absl::StrAppend(&text, "; ended by ", FinishReasonName(reply.finished()->reason()));
+    absl::StrAppend(&text, ", ended by ", FinishReasonName(reply.finished()->reason()));
   }
+  absl::StrAppendFormat(&text, "\n%s; first token %.1f ms", AcceptanceText(usage),
+                        1000 * reply.first_token_seconds());
   return text;
 }
 

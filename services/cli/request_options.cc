@@ -1,22 +1,37 @@
 #include "services/cli/request_options.h"
 
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
+#include "common/tokenizer/utf8_decoder.h"
+#include "services/cli/option_values.h"
 
 namespace tandem::cli {
 namespace {
+
+constexpr char kSampling[] = "Sampling";
+constexpr char kStopping[] = "Stopping";
+constexpr float kMaxBias = 100;
+constexpr uint32_t kMaxUint32 = std::numeric_limits<uint32_t>::max();
+constexpr uint64_t kMaxUint64 = std::numeric_limits<uint64_t>::max();
 
 absl::StatusOr<v1::LogitBias> ParseBias(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
   uint32_t id = 0;
   float bias = 0;
-  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &id) || !absl::SimpleAtof(parts[1], &bias)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--logit-bias '", text, "' is not ID=BIAS, as 261=-2.5 or 0=-inf"));
+  const bool numbers =
+      parts.size() == 2 && absl::SimpleAtoi(parts[0], &id) && absl::SimpleAtof(parts[1], &bias);
+  const bool bans = std::isinf(bias) && bias < 0;
+  // Written so that a NaN is outside.
+  if (!numbers || !(bans || (bias >= -kMaxBias && bias <= kMaxBias))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--logit-bias: '", ReplaceInvalidUtf8(text),
+        "' is not ID=BIAS with a bias from -100 to 100 or -inf, as 261=-2.5 or 0=-inf"));
   }
   v1::LogitBias result;
   result.set_token_id(id);
@@ -60,59 +75,80 @@ v1::StoppingParameters MakeStopping(const RequestOptions& options) {
 }  // namespace
 
 void AddSamplingOptions(CLI::App& app, RequestOptions& options) {
-  const std::string group = "Sampling";
-  app.add_option("--temperature", options.temperature, "0 to 100; 0 is greedy")->group(group);
-  app.add_option("--top-k", options.top_k, "Keep the n most likely tokens; 0 = all")->group(group);
-  app.add_option("--top-p", options.top_p, "Keep the most likely tokens up to this mass")
-      ->group(group);
-  app.add_option("--min-p", options.min_p, "Drop tokens below this share of the most likely one")
-      ->group(group);
-  app.add_option("--presence-penalty", options.presence_penalty,
-                 "Subtracted from tokens that occur in the reply")
-      ->group(group);
-  app.add_option("--frequency-penalty", options.frequency_penalty,
-                 "Times the decayed count of a token in the reply")
-      ->group(group);
-  app.add_option("--repetition-penalty", options.repetition_penalty, "Over prompt and reply")
-      ->group(group);
-  app.add_option("--penalty-decay", options.penalty_decay, "Factor on counts per generated token")
-      ->group(group);
-  app.add_option("--seed", options.seed, "The same seed gives the same reply")->group(group);
+  const auto real = [&app](const char* name, std::optional<float>& value, const RealRange& range,
+                           const char* help) {
+    app.add_option(name, value, help)->transform(RealNumber(range))->group(kSampling);
+  };
+  real("--temperature", options.temperature, {.high = 100}, "0 to 100, default 1; 0 is greedy");
+  app.add_option("--top-k", options.top_k, "Keep the n most likely tokens; 0 = all")
+      ->transform(WholeNumber(0, kMaxUint32))
+      ->group(kSampling);
+  real("--top-p", options.top_p, {.high = 1, .above_low = true},
+       "Keep the most likely tokens up to this mass, above 0 to 1");
+  real("--min-p", options.min_p, {.high = 1, .below_high = true},
+       "Drop tokens below this share of the most likely one, 0 to below 1");
+  real("--presence-penalty", options.presence_penalty, {.low = -100, .high = 100},
+       "Subtracted from tokens that occur in the reply, -100 to 100");
+  real("--frequency-penalty", options.frequency_penalty, {.low = -100, .high = 100},
+       "Times the decayed count of a token in the reply, -100 to 100");
+  real("--repetition-penalty", options.repetition_penalty, {.high = 100, .above_low = true},
+       "Over prompt and reply, above 0 to 100; 1 is none");
+  real("--penalty-decay", options.penalty_decay, {.high = 1, .above_low = true},
+       "Factor on counts per generated token, above 0 to 1");
+  app.add_option("--seed", options.seed, "The same seed gives the same reply")
+      ->transform(WholeNumber(0, kMaxUint64))
+      ->group(kSampling);
   app.add_option("--logit-bias", options.logit_bias, "ID=BIAS, -inf bans; may be repeated")
       ->allow_extra_args(false)
-      ->group(group);
+      ->group(kSampling);
   app.add_option("--sampling-order", options.order, "temperature-first or nucleus-first")
       ->check(CLI::IsMember({"temperature-first", "nucleus-first"}))
-      ->group(group);
+      ->group(kSampling);
 }
 
 void AddStoppingOptions(CLI::App& app, RequestOptions& options) {
-  const std::string group = "Stopping";
-  app.add_option("-n,--max-tokens", options.max_tokens, "Longest reply")->group(group);
-  app.add_option("--min-tokens", options.min_tokens, "Shortest reply")->group(group);
-  app.add_option("--stop", options.stop_texts, "Text that ends the reply; may be repeated")
+  app.add_option("-n,--max-tokens", options.max_tokens, "Longest reply; default 256")
+      ->transform(WholeNumber(1, kMaxUint32))
+      ->group(kStopping);
+  app.add_option("--min-tokens", options.min_tokens, "Shortest reply, 0 to --max-tokens")
+      ->transform(WholeNumber(0, kMaxUint32))
+      ->group(kStopping);
+  app.add_option("--stop", options.stop_texts,
+                 "Text of 1 to 256 bytes that ends the reply; may be repeated")
+      ->transform(Utf8Text(1, 256))
       ->allow_extra_args(false)
-      ->group(group);
+      ->group(kStopping);
   app.add_option("--stop-token", options.stop_token_ids,
                  "Token id that ends the reply; may be repeated")
+      ->transform(WholeNumber(0, kMaxUint32))
       ->allow_extra_args(false)
-      ->group(group);
+      ->group(kStopping);
   app.add_flag("--ignore-eos", options.ignore_eos, "Go on after the end-of-text token")
-      ->group(group);
+      ->group(kStopping);
   app.add_flag("--include-stop", options.include_stop, "Keep the stop text or token in the reply")
-      ->group(group);
+      ->group(kStopping);
+}
+
+void AddMaxDraftsOption(CLI::App& app, std::optional<uint32_t>& max_drafts) {
+  app.add_option("--max-drafts", max_drafts,
+                 "Most drafts per step, 0 to 8; 0 turns drafting off; default: the server's "
+                 "schedule")
+      ->transform(WholeNumber(0, 8));
 }
 
 void AddRequestOptions(CLI::App& app, RequestOptions& options) {
-  app.add_option("--max-drafts", options.max_drafts,
-                 "Most drafts per step, 0 to 8; 0 turns drafting off");
+  AddMaxDraftsOption(app, options.max_drafts);
   app.add_option("--logprobs", options.top_logprobs,
-                 "Report log-probabilities and so many alternatives, 0 to 20");
-  app.add_option("--model", options.model, "Refuse another model than this");
-  app.add_option("--request-id", options.request_id, "Name of the request in logs and for Cancel");
-  app.add_option("--priority", options.priority, "Higher is admitted earlier, -100 to 100");
-  app.add_option("--timeout", options.timeout_seconds, "Seconds until the request is given up")
-      ->check(CLI::PositiveNumber);
+                 "Report log-probabilities and so many alternatives, 0 to 20")
+      ->transform(WholeNumber(0, 20));
+  app.add_option("--model", options.model, "Refuse another model than this")->transform(Utf8Text());
+  app.add_option("--request-id", options.request_id,
+                 "Name of the request in logs and for Cancel, 1 to 128 of A-Z a-z 0-9 _ . : -")
+      ->transform(Utf8Text(1, 128));
+  app.add_option("--priority", options.priority, "Higher is admitted earlier, -100 to 100")
+      ->transform(WholeNumber(-100, 100));
+  AddDurationOption(app, "--timeout", options.timeout, absl::Milliseconds(1), absl::Hours(24),
+                    "Until the request is given up, as 30s or 1m30s; default: the server's");
 }
 
 absl::StatusOr<v1::GenerateRequest> MakeRequest(const RequestOptions& options) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem::cli {
@@ -17,7 +18,7 @@ inline constexpr char kDefaultAddress[] = "127.0.0.1:50051";
 struct RequestOptions {
   std::optional<std::string> model, request_id;
   std::optional<int32_t> priority;
-  std::optional<double> timeout_seconds;
+  absl::Duration timeout = absl::InfiniteDuration();  // infinite: left to the server
 
   std::optional<float> temperature, top_p, min_p;
   std::optional<float> presence_penalty, frequency_penalty, repetition_penalty, penalty_decay;
@@ -38,6 +39,7 @@ struct RequestOptions {
 
 void AddSamplingOptions(CLI::App& app, RequestOptions& options);
 void AddStoppingOptions(CLI::App& app, RequestOptions& options);
+void AddMaxDraftsOption(CLI::App& app, std::optional<uint32_t>& max_drafts);
 // --max-drafts, --logprobs, --model, --request-id, --priority, --timeout.
 void AddRequestOptions(CLI::App& app, RequestOptions& options);
 

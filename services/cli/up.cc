@@ -14,12 +14,17 @@
 #include "common/model/model_path.h"
 #include "services/cli/command.h"
 #include "services/cli/group.h"
+#include "services/cli/option_values.h"
+#include "services/cli/ready_file.h"
 #include "services/cli/runtime_directory.h"
 #include "services/cli/supervisor.h"
 #include "services/cli/terminal.h"
 
 namespace tandem::cli {
 namespace {
+
+// For a process that does not keep its own limit.
+constexpr absl::Duration kStopMargin = absl::Seconds(15);
 
 struct UpOptions {
   GroupOptions group = {.address = "127.0.0.1:50051",
@@ -31,7 +36,7 @@ struct UpOptions {
   std::string threads, max_sequences, max_sessions, queue_limit, draft_schedule;
   std::string ready_file;
   std::string colour = "auto";
-  int start_timeout_seconds = 300;
+  absl::Duration start_timeout = absl::Minutes(5);
 };
 
 Colour ColourOf(absl::string_view name) {
@@ -85,20 +90,19 @@ absl::Status RunUp(const UpOptions& options) {
   GroupOptions group_options = options.group;
   RETURN_IF_ERROR(PrepareGroup(options, group_options));
   ASSIGN_OR_RETURN(const int stop_fd, StopFd());
+  ASSIGN_OR_RETURN(ReadyFile ready_file, ReadyFile::Claim(options.ready_file));
   ASSIGN_OR_RETURN(const RuntimeDirectory runtime, RuntimeDirectory::Create());
   Group group(group_options, runtime.path());
   const bool colour = UseColour(options.colour, STDERR_FILENO);
   bool all_ready = false;
   const auto write_ready_file = [&]() -> absl::Status {
-    if (!all_ready || options.ready_file.empty()) return absl::OkStatus();
-    return WriteFileAtomically(options.ready_file, group.ReadyJson());
+    return all_ready ? ready_file.Write(group.ReadyJson()) : absl::OkStatus();
   };
   Supervisor supervisor({
       .children = group.Children(),
       .stop_order = group.StopOrder(),
-      .start_timeout = absl::Seconds(options.start_timeout_seconds),
-      // A child has its own limit; this one is for a child that does not keep it.
-      .stop_timeout = absl::Seconds(group_options.drain_timeout_seconds + 15),
+      .start_timeout = options.start_timeout,
+      .stop_timeout = group_options.drain_timeout + kStopMargin,
       .stop_fd = stop_fd,
       .on_line = [&](absl::string_view name,
                      absl::string_view line) { PrintLine(name, line, colour); },
@@ -117,7 +121,6 @@ absl::Status RunUp(const UpOptions& options) {
   });
   const absl::Status status = supervisor.Run();
   close(stop_fd);
-  if (!options.ready_file.empty()) unlink(options.ready_file.c_str());
   return status;
 }
 
@@ -135,10 +138,14 @@ void AddAddressOptions(CLI::App& app, GroupOptions& group) {
 }
 
 void AddPassThroughOptions(CLI::App& app, UpOptions& options) {
-  app.add_option("--threads", options.threads, "Compute threads of verifier and drafter");
-  app.add_option("--max-sequences", options.max_sequences, "Replies generated at the same time");
-  app.add_option("--max-sessions", options.max_sessions, "Sessions held");
-  app.add_option("--queue-limit", options.queue_limit, "Requests that may wait for a place");
+  const auto count = [&app](const char* name, std::string& value, int low, const char* help) {
+    app.add_option(name, value, help)->transform(WholeNumber(low, 1 << 20))->type_name("INT");
+  };
+  count("--threads", options.threads, 0,
+        "Compute threads of verifier and drafter; 0: one per core");
+  count("--max-sequences", options.max_sequences, 1, "Replies generated at the same time");
+  count("--max-sessions", options.max_sessions, 0, "Sessions held");
+  count("--queue-limit", options.queue_limit, 0, "Requests that may wait for a place");
   app.add_option("--draft-schedule", options.draft_schedule,
                  "Drafts per step by active replies, as 4:3,16:2,0:0")
       ->envname("RWKV_MTP_K");
@@ -169,16 +176,13 @@ Command MakeUpCommand(CLI::App& root) {
                   "drafter process")
       ->check(CLI::IsMember({"auto", "host", "device", "inprocess"}));
   AddPassThroughOptions(*app, *options);
-  app->add_option("--drain-timeout", group.drain_timeout_seconds,
-                  "Seconds that running replies get to end after Ctrl-C")
-      ->check(CLI::Range(0, 3600))
-      ->capture_default_str();
-  app->add_option("--start-timeout", options->start_timeout_seconds,
-                  "Seconds that a process may take to start")
-      ->check(CLI::Range(1, 86400))
-      ->capture_default_str();
+  AddDurationOption(*app, "--drain-timeout", group.drain_timeout, absl::ZeroDuration(),
+                    absl::Hours(1), "Time for running replies to end after Ctrl-C");
+  AddDurationOption(*app, "--start-timeout", options->start_timeout, absl::Seconds(1),
+                    absl::Hours(24), "Time for a process to start");
   app->add_option("--ready-file", options->ready_file,
-                  "Write addresses and process ids there, as JSON, while all are ready");
+                  "Write addresses and process ids there, as JSON, once all are ready; removed at "
+                  "the end");
   AddColourOption(*app, options->colour);
   return {.app = app, .run = [options] { return RunUp(*options); }};
 }

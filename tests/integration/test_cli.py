@@ -1,8 +1,11 @@
 """The tandem command as a user runs it."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
+import tempfile
+import time
 
 import pytest
 from processes import MODEL, free_port, wait_until
@@ -27,6 +30,13 @@ def up(binaries, tmp_path_factory):
     yield process, address, folder / "log"
     process.send_signal(signal.SIGINT)
     assert process.wait(scaled(60)) == 0, (folder / "log").read_text()
+
+
+@pytest.fixture
+def runtime():
+    """A folder for sockets, whose addresses must be short."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield pathlib.Path(folder)
 
 
 def children(pid):
@@ -66,6 +76,34 @@ def test_show_drafts_prints_the_same_text_and_statistics(binaries, up, golden):
     assert "\x1b[" in out.stdout and "tokens per step" in out.stderr
 
 
+@pytest.mark.parametrize("arguments, words", [
+    (["generate", b"caf\xe9"], ["prompt", "not UTF-8 at byte 3"]),
+    (["generate", "x", "--chat", "--system", b"\xff"], ["--system", "not UTF-8"]),
+    (["generate", "x", "--stop", b"\xff"], ["--stop", "not UTF-8"]),
+    (["generate", "x", "--request-id", b"\xff"], ["--request-id", "not UTF-8"]),
+    (["chat", "--system", b"\xff"], ["--system", "not UTF-8"]),
+    (["generate", "x", "--seed", "18446744073709551616"], ["--seed", "'18446744073709551616'", "18446744073709551615"]),
+    (["generate", "x", "--session", "s", "--position", "-1"], ["--position", "'-1'"]),
+    (["generate", "x", "--position", "1"], ["--position", "--session"]),
+    (["generate", "x", "--timeout", "nan"], ["--timeout", "'nan'", "30s"]),
+    (["up", "--model", str(MODEL), "--drain-timeout", "30"], ["--drain-timeout", "'30'", "30s"]),
+    (["generate"], ["standard input is empty"]),
+    (["generate", "two", "words"], ["quotes"]),
+    (["generate", "--temprature", "1", "x"], ["--temprature"]),
+    (["fly"], ["fly", "generate"]),
+])
+def test_a_wrong_command_line_is_one_line(binaries, arguments, words):
+    out = run(binaries, *arguments, stdin=subprocess.DEVNULL)
+    assert out.returncode == 2 and out.stderr.count("\n") == 1, out.stderr
+    assert all(word in out.stderr for word in words), out.stderr
+
+
+def test_standard_input_that_is_not_utf8(binaries, up):
+    for command in ("generate", "chat"):
+        out = subprocess.run([str(binaries / "tandem"), command, "--address", up[1]], input=b"ab\xff\n", capture_output=True)
+        assert out.returncode == 2 and b"not UTF-8 at byte 2" in out.stderr, out.stderr
+
+
 @pytest.mark.sanitize
 def test_chat_reads_standard_input(binaries, up):
     out = run(binaries, "chat", "--address", up[1], "--max-tokens", "12", input="Hello\n/stats\n/quit\n")
@@ -100,6 +138,23 @@ def test_bench_compares_with_and_without_drafting(binaries, up, tmp_path):
     json.loads((tmp_path / "bench.json").read_text())
 
 
+def test_bench_shows_what_it_has_before_an_error(binaries, up):
+    small = ["bench", "--address", up[1], "--max-tokens", "4", "--concurrency", "1", "--warm-up", "0"]
+    out = run(binaries, *small, "--prefill", "70000")
+    assert out.returncode != 0 and "ratio" in out.stdout and "65536" in out.stderr, out.stderr
+    out = run(binaries, *small, "--verifier", "127.0.0.1:1")
+    assert out.returncode == 1 and out.stdout == "" and "--verifier" in out.stderr
+    # A log gets a line every ten seconds, not one per block.
+    begin = time.monotonic()
+    lines = run(binaries, *small).stderr.count("\n")
+    assert 1 <= lines <= 1 + (time.monotonic() - begin) / 10
+
+
+def test_a_request_of_too_many_bytes_says_so(binaries, up):
+    out = run(binaries, "generate", "--address", up[1], input="a" * (5 << 20))
+    assert out.returncode == 1 and "too many bytes" in out.stderr and "--max-message-bytes" in out.stderr, out.stderr
+
+
 @pytest.mark.sanitize
 def test_up_restarts_a_dead_child(binaries, up, golden):
     process, address, log = up
@@ -114,6 +169,15 @@ def test_up_restarts_a_dead_child(binaries, up, golden):
         wait_until(answers, 60, f"serving after {name} was killed")
 
 
+def test_no_process_outlives_the_group(binaries, tmp_path, runtime):
+    """Even when the supervisor itself is killed; the next group removes the files that are left."""
+    start = [str(binaries / "tandem"), "up", f"--model={MODEL}", "--address=127.0.0.1:0", f"--ready-file={tmp_path / 'ready'}"]
+    options = dict(stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=tmp_path, env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)})
+    process = subprocess.Popen(start, **options)
+    wait_until(lambda: (tmp_path / "ready").exists(), 60, "tandem up")
+    assert json.loads((tmp_path / "ready").read_text())["pid"] == process.pid
+    second = subprocess.run(start, timeout=60, **options)
+    assert second.returncode == 1 and str(process.pid) in second.stderr.decode()
 def test_no_process_outlives_the_group(binaries, tmp_path):
     """Even when the supervisor itself is killed."""
     process = subprocess.Popen([str(binaries / "tandem"), "up", f"--model={MODEL}", "--address=127.0.0.1:0",
@@ -124,5 +188,13 @@ def test_no_process_outlives_the_group(binaries, tmp_path):
     pids = children(process.pid).values()
     assert len(pids) == 3
     process.kill()
-    process.wait()
+    process.communicate()
     wait_until(lambda: not any(os.path.exists(f"/proc/{p}") for p in pids), 20, "children gone")
+    assert (tmp_path / "ready").exists() and len(list(runtime.iterdir())) == 1
+    third = subprocess.Popen(start, **options)
+    ready = lambda: (tmp_path / "ready").exists() and json.loads((tmp_path / "ready").read_text())["pid"] == third.pid
+    wait_until(ready, 60, "tandem up again")
+    assert len(list(runtime.iterdir())) == 1
+    third.send_signal(signal.SIGTERM)
+    third.communicate(timeout=60)
+    assert third.returncode == 0 and not (tmp_path / "ready").exists() and list(runtime.iterdir()) == []

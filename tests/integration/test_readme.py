@@ -2,8 +2,11 @@
 import contextlib
 import io
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 from processes import ROOT
@@ -15,6 +18,30 @@ DEFAULT = "127.0.0.1:50051"
 
 def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def test_stubs_are_made_as_printed(tmp_path):
+    [line] = [l for block in blocks("sh") for l in block.splitlines() if " -m grpc_tools.protoc " in l]
+    words = shlex.split(line.replace("build/python", str(tmp_path)))
+    assert words[0] == ".venv/bin/python"
+    subprocess.run([sys.executable, *words[1:]], check=True, cwd=ROOT)
+    code = "from tandem.v1 import generation_pb2, generation_pb2_grpc"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+
+
+def test_commands_and_flags_exist(binaries):
+    """Every line that starts tandem parses, and every flag of the tables is one that its process knows."""
+    for line in (l for block in blocks("sh") for l in block.splitlines() if l.startswith("build/bin/tandem ")):
+        words = shlex.split(line)
+        out = subprocess.run([str(binaries / "tandem"), *words[1:], "--help"], capture_output=True, text=True)
+        assert out.returncode == 0, out.stderr
+    for name, table in re.findall(r"^`(tandem-\w+)`\n\n((?:\|.*\n)+)", README, re.MULTILINE):
+        known = subprocess.run([str(binaries / name), "--help"], capture_output=True, text=True).stdout
+        printed = re.findall(r"`--([\w-]+)`", "\n".join(row.split("|")[1] for row in table.splitlines()))
+        assert printed
+        assert [f for f in printed if f"--{f.replace('-', '_')} " not in known] == [], name
+        shown = re.findall(r"^\s*--(\w+) \(", known, re.MULTILINE)
+        assert {f for f in shown if f != "ready_file"} <= {f.replace("-", "_") for f in printed}, name
 
 
 def test_five_lines_of_python(group):

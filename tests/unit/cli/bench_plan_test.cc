@@ -35,6 +35,9 @@ TEST(BenchPlanTest, NamesTheLineThatIsNotAPrompt) {
   const std::string path = directory->File("prompts");
   ASSERT_TRUE(WriteFileAtomically(path, "ok\n{\"text\": \"x\"}\n").ok());
   EXPECT_THAT(std::string(ReadPrompts(path).status().message()), HasSubstr("prompts:2"));
+  ASSERT_TRUE(WriteFileAtomically(path, "ok\n\nab\xFF\n").ok());
+  EXPECT_THAT(std::string(ReadPrompts(path).status().message()),
+              HasSubstr("prompts:3: not UTF-8 at byte 2"));
   ASSERT_TRUE(WriteFileAtomically(path, "\n\n").ok());
   EXPECT_EQ(ReadPrompts(path).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ReadPrompts(directory->File("none")).status().code(), absl::StatusCode::kNotFound);

@@ -47,11 +47,44 @@ TEST_F(CommandTest, RefusesWhatItDoesNotKnow) {
   EXPECT_THROW(Parse({}), CLI::ParseError);
   EXPECT_THROW(Parse({"fly"}), CLI::ParseError);
   EXPECT_THROW(Parse({"up"}), CLI::ParseError);
-  EXPECT_THROW(Parse({"up", "--model=m", "--drain-timeout=-1"}), CLI::ParseError);
+  EXPECT_THROW(Parse({"up", "--model=m", "--drain-timeout=-1s"}), CLI::ParseError);
   EXPECT_THROW(Parse({"generate", "--think=perhaps"}), CLI::ParseError);
   EXPECT_THROW(Parse({"inspect", "m", "--max-sequences=0"}), CLI::ParseError);
   EXPECT_THROW(Parse({"bench", "--model=m", "--address=a:1"}), CLI::ParseError);
   EXPECT_THROW(Parse({"bench", "--max-tokens=1"}), CLI::ParseError);
+}
+
+TEST_F(CommandTest, DurationsAreWrittenWithUnits) {
+  EXPECT_EQ(Parse({"up", "--model=m", "--drain-timeout=1m30s", "--start-timeout=2h"}), "up");
+  EXPECT_THROW(Parse({"up", "--model=m", "--drain-timeout=30"}), CLI::ParseError);
+  EXPECT_THROW(Parse({"up", "--model=m", "--start-timeout=0"}), CLI::ParseError);
+  EXPECT_THROW(Parse({"generate", "x", "--timeout=30"}), CLI::ParseError);
+}
+
+TEST_F(CommandTest, OptionsThatWouldBeIgnoredAreRefused) {
+  EXPECT_THROW(Parse({"generate", "x", "--position=3"}), CLI::ParseError);
+  EXPECT_THROW(Parse({"generate", "x", "--session=s", "--position=-1"}), CLI::ParseError);
+  EXPECT_EQ(Parse({"generate", "x", "--session=s", "--position=3"}), "generate");
+  EXPECT_THROW(Parse({"generate", "x", "--system=s"}), CLI::ParseError);
+  EXPECT_THROW(Parse({"generate", "x", "--think=on"}), CLI::ParseError);
+  EXPECT_THROW(Parse({"generate", "x", "--token-ids=1,2"}), CLI::ParseError);
+  EXPECT_THROW(Parse({"generate", "x", "--json", "--show-drafts"}), CLI::ParseError);
+  EXPECT_THROW(Parse({"bench", "--prefill-samples=3"}), CLI::ParseError);
+  EXPECT_THROW(Parse({"bench", "--up-flag=--threads=1"}), CLI::ParseError);
+}
+
+TEST_F(CommandTest, InputThatCannotBeSentSaysWhichAndWhy) {
+  const auto error = [this](std::vector<std::string> arguments) {
+    Parse(std::move(arguments));
+    const absl::Status status = commands_[1].run();
+    EXPECT_EQ(ExitCode(status), 2);
+    return ErrorLine(status);
+  };
+  EXPECT_THAT(error({"generate", "a\xFF"}), HasSubstr("prompt: not UTF-8 at byte 1"));
+  EXPECT_THAT(error({"generate", ""}), HasSubstr("the prompt is empty"));
+  EXPECT_THAT(error({"generate", "--token-ids=5,x"}), HasSubstr("'x' is not a token id"));
+  EXPECT_THAT(error({"generate", "--token-ids=-1"}), HasSubstr("'-1' is not a token id"));
+  EXPECT_THAT(error({"generate", "--token-ids=,"}), HasSubstr("no ids"));
 }
 
 TEST_F(CommandTest, AWrongModelIsAUsageError) {
@@ -63,7 +96,7 @@ TEST_F(CommandTest, AWrongModelIsAUsageError) {
 
 TEST_F(CommandTest, AnAddressWhereNothingAnswersSaysWhatToDo) {
   // Port 1 of the loopback address is not served.
-  ASSERT_EQ(Parse({"generate", "Hello", "--address=127.0.0.1:1", "--timeout=5"}), "generate");
+  ASSERT_EQ(Parse({"generate", "Hello", "--address=127.0.0.1:1", "--timeout=5s"}), "generate");
   const absl::Status status = commands_[1].run();
   EXPECT_EQ(ExitCode(status), 1);
   EXPECT_THAT(ErrorLine(status), HasSubstr("nothing answers at 127.0.0.1:1"));

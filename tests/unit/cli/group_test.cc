@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -79,6 +80,14 @@ TEST(GroupTest, ForcingReachesVerifierAndDrafter) {
   EXPECT_THAT(group.Children()[1].command(), Contains("--mtp-force"));
 }
 
+TEST(GroupTest, TheDrainTimeReachesRouterAndVerifier) {
+  GroupOptions options = Options();
+  options.drain_timeout = absl::Seconds(90);
+  Group group(options, "/r");
+  EXPECT_THAT(group.Children()[0].command(), Contains("--drain-timeout=1m30s"));
+  EXPECT_THAT(group.Children()[2].command(), Contains("--drain-timeout=1m30s"));
+}
+
 TEST(GroupTest, ReadyJsonNamesEveryProcess) {
   Group group(Options(), "/run/t");
   ASSERT_TRUE(group.SetReady("verifier", 11, Ready("127.0.0.1:1", "127.0.0.1:2")).ok());
@@ -87,6 +96,7 @@ TEST(GroupTest, ReadyJsonNamesEveryProcess) {
   const nlohmann::json json = nlohmann::json::parse(group.ReadyJson());
   EXPECT_EQ(json["address"], "127.0.0.1:50051");
   EXPECT_EQ(json["verifier"], "127.0.0.1:1");
+  EXPECT_EQ(json["pid"], getpid());
   EXPECT_EQ(json["pids"]["drafter"], 12);
   EXPECT_EQ(json["metrics"]["router"], "127.0.0.1:4");
   EXPECT_THAT(group.Describe(), HasSubstr("http://127.0.0.1:4/metrics"));

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+
+#include "services/cli/runtime_directory.h"
 
 namespace tandem::cli {
 namespace {
@@ -49,6 +52,26 @@ TEST(InspectModelTest, TheDemoModelAsItsCardDescribesIt) {
   const std::string text = ReportText(*report);
   EXPECT_THAT(text, HasSubstr("rwkv7-demo-9m, RWKV-7 of size 9.1M"));
   EXPECT_THAT(text, HasSubstr("matches; 2692864 parameters"));
+}
+
+TEST(InspectModelTest, SaysWhatIsWrongWithTheVocabulary) {
+  const auto directory = RuntimeDirectory::Create();
+  ASSERT_TRUE(directory.ok());
+  const std::string folder = directory->File("model");
+  std::filesystem::copy(kDemoModel, folder);
+  const std::string vocabulary = folder + "/vocab.txt";
+  const auto sound = InspectModel(folder, "off", false, 1);
+  ASSERT_TRUE(sound.ok()) << sound.status();
+  EXPECT_EQ(sound->vocabulary_error, "");
+  EXPECT_EQ(sound->vocabulary_tokens, 4095u);
+  // In the middle of a line.
+  std::filesystem::resize_file(vocabulary, 5001);
+  const auto cut = InspectModel(folder, "off", false, 1);
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  EXPECT_THAT(cut->vocabulary_error, HasSubstr("vocab.txt"));
+  EXPECT_THAT(ReportText(*cut), HasSubstr("not usable: "));
+  std::filesystem::remove(vocabulary);
+  EXPECT_THAT(ReportText(*InspectModel(folder, "off", false, 1)), HasSubstr("token ids only"));
 }
 
 TEST(InspectModelTest, SaysWhyThereIsNoSidecar) {

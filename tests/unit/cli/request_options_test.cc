@@ -5,6 +5,7 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 
 namespace tandem::cli {
@@ -111,7 +112,9 @@ TEST(RequestOptionsTest, ABiasOfMinusInfinityBans) {
 }
 
 TEST(RequestOptionsTest, ABadBiasSaysWhatIsWanted) {
-  for (const char* text : {"--logit-bias=5", "--logit-bias=a=1", "--logit-bias=5=b"}) {
+  for (const char* text :
+       {"--logit-bias=5", "--logit-bias=a=1", "--logit-bias=5=b", "--logit-bias=5=nan",
+        "--logit-bias=5=inf", "--logit-bias=5=101", "--logit-bias=-1=1"}) {
     const auto request = Parse({text});
     EXPECT_EQ(request.status().code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(request.status().message()), testing::HasSubstr("ID=BIAS"));
@@ -122,6 +125,49 @@ TEST(RequestOptionsTest, UnknownOptionsAndWordsForNumbersAreRefused) {
   EXPECT_THROW(Parse({"--temperatur=1"}).IgnoreError(), CLI::ParseError);
   EXPECT_THROW(Parse({"--top-k=many"}).IgnoreError(), CLI::ParseError);
   EXPECT_THROW(Parse({"--sampling-order=other"}).IgnoreError(), CLI::ParseError);
+}
+
+TEST(RequestOptionsTest, NumbersOutsideTheirRangeNameOptionValueAndRange) {
+  const std::vector<std::array<const char*, 3>> cases = {
+      {"--seed", "18446744073709551616", "18446744073709551615"},
+      {"--seed", "-1", "from 0"},
+      {"--top-k", "4294967296", "4294967295"},
+      {"--max-tokens", "0", "from 1"},
+      {"--stop-token", "-1", "from 0"},
+      {"--temperature", "101", "from 0 to 100"},
+      {"--temperature", "nan", "from 0 to 100"},
+      {"--top-p", "0", "above 0 to 1"},
+      {"--min-p", "1", "from 0 to below 1"},
+      {"--presence-penalty", "-100.5", "from -100 to 100"},
+      {"--repetition-penalty", "inf", "above 0 to 100"},
+      {"--penalty-decay", "1e300", "above 0 to 1"},
+      {"--priority", "101", "from -100 to 100"},
+      {"--max-drafts", "9", "from 0 to 8"},
+      {"--logprobs", "21", "from 0 to 20"},
+      {"--timeout", "nan", "30s or 1m30s"},
+      {"--timeout", "inf", "1ms to 24h"},
+      {"--timeout", "1e300", "1ms to 24h"}};
+  for (const auto& [option, value, range] : cases) {
+    try {
+      Parse({std::string(option) + "=" + value}).IgnoreError();
+      ADD_FAILURE() << option << " took " << value;
+    } catch (const CLI::ParseError& error) {
+      EXPECT_THAT(error.what(),
+                  testing::AllOf(testing::HasSubstr(option), testing::HasSubstr(value),
+                                 testing::HasSubstr(range)));
+    }
+  }
+}
+
+TEST(RequestOptionsTest, TextThatIsNotUtf8NamesItsOption) {
+  for (const std::string option : {"--stop", "--request-id", "--model"}) {
+    try {
+      Parse({option + "=a\xFF"}).IgnoreError();
+      ADD_FAILURE() << option;
+    } catch (const CLI::ParseError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr(option + ": not UTF-8 at byte 1"));
+    }
+  }
 }
 
 TEST(RequestOptionsTest, ThinkModes) {
