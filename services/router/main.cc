@@ -41,7 +41,6 @@ absl::StatusOr<Router::Options> OptionsFromFlags() {
   RETURN_IF_ERROR(CheckFlag("max_sessions", max_sessions, 1, 1'000'000));
   RETURN_IF_ERROR(CheckPositive("resume_timeout", absl::GetFlag(FLAGS_resume_timeout)));
   RETURN_IF_ERROR(CheckPositive("default_timeout", absl::GetFlag(FLAGS_default_timeout)));
-  RETURN_IF_ERROR(CheckPositive("drain_timeout", absl::GetFlag(FLAGS_drain_timeout)));
   Router::Options options = {
       .address = absl::GetFlag(FLAGS_address),
       .metrics_address = absl::GetFlag(FLAGS_metrics_address),

@@ -58,7 +58,6 @@ absl::Status Check(const VerifierOptions& options) {
   RETURN_IF_ERROR(CheckFlag("max_prompt_tokens", engine.max_prompt_tokens, 1, kManyTokens));
   RETURN_IF_ERROR(CheckFlag("max_tokens_limit", options.max_tokens, 1, kManyTokens));
   RETURN_IF_ERROR(CheckPositive("max_request_time", options.max_request_time));
-  RETURN_IF_ERROR(CheckPositive("drain_timeout", options.drain_timeout));
   return CheckPositive("stall_limit", options.stall_limit);
 }
 

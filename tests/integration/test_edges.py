@@ -157,7 +157,7 @@ def test_a_ready_file_of_an_earlier_process_is_removed_first(binaries, tmp_path)
 
 
 @pytest.mark.parametrize("flags", [["--max-sequences=0"], ["--prefill-budget=2000000000"], ["--stall-limit=0"],
-                                   ["--drain-timeout=-1s"], ["--threads=-1"]])
+                                   ["--threads=-1"]])
 def test_flags_out_of_range_end_the_start(binaries, flags):
     run = subprocess.run([str(binaries / "tandem-verifier"), f"--model={MODEL}", *flags], capture_output=True,
                          text=True, timeout=60)
