@@ -8,6 +8,8 @@
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "common/base/log.h"
 
@@ -32,6 +34,10 @@ void ShowOwnFlags() {
   absl::SetFlagsUsageConfig(config);
 }
 
+std::string Spelled(const std::string& name) {
+  return absl::StrCat("--", absl::StrReplaceAll(name, {{"_", "-"}}));
+}
+
 }  // namespace
 
 void ParseServiceFlags(int argc, char** argv, const std::string& name, const std::string& usage) {
@@ -49,6 +55,18 @@ void ParseServiceFlags(int argc, char** argv, const std::string& name, const std
 std::string FromEnvironment(const char* name, const char* otherwise) {
   const char* const value = std::getenv(name);
   return value != nullptr ? value : otherwise;
+}
+
+absl::Status CheckFlag(const std::string& name, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(Spelled(name), "=", value, ": must be from ", low, " to ", high));
+}
+
+absl::Status CheckPositive(const std::string& name, absl::Duration value) {
+  if (value > absl::ZeroDuration()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(Spelled(name), "=", absl::FormatDuration(value), ": must be above 0"));
 }
 
 }  // namespace tandem

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
 
 namespace tandem {
 
@@ -11,5 +15,10 @@ void ParseServiceFlags(int argc, char** argv, const std::string& name, const std
 
 // The environment variable, or `otherwise` where it is not set: for the default of a flag.
 std::string FromEnvironment(const char* name, const char* otherwise);
+
+// INVALID_ARGUMENT "--<name>=<value>: must be from <low> to <high>"; `name` as in the code.
+absl::Status CheckFlag(const std::string& name, int64_t value, int64_t low, int64_t high);
+// The same for a time-out that has to be above 0.
+absl::Status CheckPositive(const std::string& name, absl::Duration value);
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -12,7 +13,9 @@ namespace tandem {
 
 // Range checks that name the field; NaN is in no range.
 
-inline absl::Status CheckRange(absl::string_view field, double value, double low, double high) {
+template <typename T>
+absl::Status CheckRange(absl::string_view field, T value, std::type_identity_t<T> low,
+                        std::type_identity_t<T> high) {
   if (value >= low && value <= high) return absl::OkStatus();
   return FieldError(field, absl::StrCat("is ", value, ", must be from ", low, " to ", high));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -43,18 +44,26 @@ bool IsTraceParent(absl::string_view text) {
          text.substr(36, 16) != kShape.substr(36, 16);
 }
 
+absl::StatusOr<int32_t> Priority(const Metadata& metadata) {
+  ASSIGN_OR_RETURN(const auto priority, Single(metadata, kPriorityMetadata));
+  int32_t value = 0;
+  if (!priority.has_value()) return value;
+  if (absl::SimpleAtoi(*priority, &value) && value >= -kPriorityLimit && value <= kPriorityLimit) {
+    return value;
+  }
+  return FieldError(kPriorityMetadata, absl::StrCat("'", *priority, "' is not a number from ",
+                                                    -kPriorityLimit, " to ", kPriorityLimit));
+}
+
 }  // namespace
 
-absl::StatusOr<RequestMetadata> ParseMetadata(const Metadata& metadata) {
+absl::StatusOr<RequestMetadata> ParseMetadata(const Metadata& metadata,
+                                              const v1::GenerateRequest& request) {
   RequestMetadata result;
-  ASSIGN_OR_RETURN(const auto priority, Single(metadata, kPriorityMetadata));
-  if (priority.has_value()) {
-    int32_t value = 0;
-    if (!absl::SimpleAtoi(*priority, &value) || value < -kPriorityLimit || value > kPriorityLimit) {
-      return FieldError(kPriorityMetadata, absl::StrCat("'", *priority, "' is not a number from ",
-                                                        -kPriorityLimit, " to ", kPriorityLimit));
-    }
-    result.priority = value;
+  if (request.has_priority()) {
+    result.priority = request.priority();
+  } else {
+    ASSIGN_OR_RETURN(result.priority, Priority(metadata));
   }
   ASSIGN_OR_RETURN(const auto parent, Single(metadata, kTraceParent));
   if (parent.has_value() && !IsTraceParent(*parent)) {
@@ -75,9 +84,6 @@ absl::StatusOr<RequestMetadata> ParseMetadata(const Metadata& metadata) {
 }
 
 void Propagate(const RequestMetadata& metadata, grpc::ClientContext& context) {
-  if (metadata.priority.has_value()) {
-    context.AddMetadata(kPriorityMetadata, absl::StrCat(*metadata.priority));
-  }
   if (!metadata.traceparent.empty()) context.AddMetadata(kTraceParent, metadata.traceparent);
   if (!metadata.tracestate.empty()) context.AddMetadata(kTraceState, metadata.tracestate);
 }

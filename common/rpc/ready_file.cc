@@ -2,12 +2,33 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/file.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
 
 namespace tandem {
+namespace {
+
+absl::Status WithFlag(const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("--ready-file: ", status.message()));
+}
+
+}  // namespace
+
+absl::Status PrepareReadyFile(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return WithFlag(ErrnoStatus(errno, absl::StrCat("cannot replace ", path)));
+  }
+  const std::string trial = path + ".trial";
+  const absl::Status written = WriteFileAtomically(trial, "");
+  unlink(trial.c_str());
+  return WithFlag(written);
+}
 
 absl::Status WriteReadyFile(const ReadyFile& file) {
   if (file.path.empty()) return absl::OkStatus();
@@ -22,9 +43,7 @@ absl::Status WriteReadyFile(const ReadyFile& file) {
   if (!google::protobuf::util::MessageToJsonString(facts, &json).ok()) {
     return absl::InternalError("the ready file's facts have no JSON form");
   }
-  const absl::Status written = WriteFileAtomically(file.path, json + "\n");
-  if (written.ok()) return written;
-  return absl::Status(written.code(), absl::StrCat("--ready-file: ", written.message()));
+  return WithFlag(WriteFileAtomically(file.path, json + "\n"));
 }
 
 }  // namespace tandem

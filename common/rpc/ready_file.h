@@ -15,6 +15,11 @@ struct ReadyFile {
   std::string metrics_address = {};
 };
 
+// Removes what an earlier process left at `path`, so that nobody reads it as this one's, and finds
+// out whether a file can be written there; at the start, so that a process does not come up without
+// anybody knowing. An error names the path.
+absl::Status PrepareReadyFile(const std::string& path);
+
 // Writes {"process", "pid", "address", "port", "metrics_address"} as one JSON object, at once or
 // not at all. An error names the path.
 absl::Status WriteReadyFile(const ReadyFile& file);

@@ -13,6 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/unparsed_requests.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
@@ -55,6 +56,9 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(const ServerOp
   builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
   builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
   AddArguments(builder);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(ExplainUnparsedRequests(options.page));
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   for (grpc::Service* service : options.services) builder.RegisterService(service);
   std::unique_ptr<ServerRunner> runner(new ServerRunner());
   runner->server_ = builder.BuildAndStart();

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/metrics/metrics_page.h"
 #include "common/rpc/ready_file.h"
 #include "common/rpc/stop_signals.h"
 #include "grpcpp/server.h"
@@ -25,6 +26,8 @@ struct ServerOptions {
   // and "readiness".
   std::vector<std::string> health_names = {};
   int max_receive_bytes = 4 << 20;
+  // Where requests that do not parse are counted; outlives the server. Null: nowhere.
+  MetricsPage* page = nullptr;
 };
 
 // One gRPC server with reflection, grpc.health.v1, keepalive and an orderly end.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/field_checks.h"
+#include "common/rpc/page_token.h"
 #include "common/rpc/validate_input.h"
 
 namespace tandem {
@@ -64,6 +65,7 @@ absl::Status ValidateCancel(const v1::CancelRequest& request) {
 
 absl::Status ValidateOpenSession(const v1::OpenSessionRequest& request) {
   if (request.has_session_id()) RETURN_IF_ERROR(ValidateName("session_id", request.session_id()));
+  if (request.has_router_id()) RETURN_IF_ERROR(ValidateName("router_id", request.router_id()));
   if (!request.has_idle_timeout_seconds()) return absl::OkStatus();
   return CheckRange("idle_timeout_seconds", request.idle_timeout_seconds(), 1,
                     kMaxIdleTimeoutSeconds);
@@ -77,12 +79,16 @@ absl::Status ValidateListSessions(const v1::ListSessionsRequest& request) {
   if (request.has_page_size()) {
     RETURN_IF_ERROR(CheckRange("page_size", request.page_size(), 1, kMaxPageSize));
   }
-  if (!request.has_page_token() || request.page_token().empty()) return absl::OkStatus();
-  return ValidateName("page_token", request.page_token());
+  return PageStart(request).status();
 }
 
 absl::Status ValidateCloseSession(const v1::CloseSessionRequest& request) {
   return ValidateName("session_id", request.session_id());
+}
+
+absl::Status ValidateWatchLoad(const v1::WatchLoadRequest& request) {
+  if (!request.has_router_id()) return absl::OkStatus();
+  return ValidateName("router_id", request.router_id());
 }
 
 absl::Status ValidateDrain(const v1::DrainRequest& request) {

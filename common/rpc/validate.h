@@ -26,7 +26,6 @@ inline constexpr uint32_t kDefaultMaxTokens = 256;
 inline constexpr uint32_t kMaxDraftsLimit = 8;
 inline constexpr int32_t kPriorityLimit = 100;
 inline constexpr uint32_t kDefaultIdleTimeoutSeconds = 600;
-inline constexpr uint32_t kDefaultSessionPageSize = 100;
 inline constexpr size_t kMaxVocabularyBytes = 64 << 20;  // of a vocabulary file
 
 // The request's max_tokens, or its default: 256, or the server's limit where that is lower.
@@ -45,6 +44,7 @@ absl::Status ValidateOpenSession(const v1::OpenSessionRequest& request);
 absl::Status ValidateDescribeSession(const v1::DescribeSessionRequest& request);
 absl::Status ValidateListSessions(const v1::ListSessionsRequest& request);
 absl::Status ValidateCloseSession(const v1::CloseSessionRequest& request);
+absl::Status ValidateWatchLoad(const v1::WatchLoadRequest& request);
 absl::Status ValidateDrain(const v1::DrainRequest& request);
 
 // OUT_OF_RANGE for a prompt, given as `field`, of more tokens than the limit.

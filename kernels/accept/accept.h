@@ -78,7 +78,9 @@ struct AcceptArgs {
   View<int32_t>
       top_ids;  // [B, kMaxDrafts + 1, kMaxTopLogprobs] out, best first, ties to the lowest id
   View<float> top_values;  // as top_ids: their log softmax
-  View<float> scratch;     // [n, 2 * V], n >= 1: lanes that are worked on at a time
+  View<float> margins;  // [B, kMaxDrafts + 1] out: of a greedy choice, how far its l lies above the
+                        // next largest (inf without one); inf where not greedy. Empty: not wanted
+  View<float> scratch;  // [n, 2 * V], n >= 1: lanes that are worked on at a time
 };
 
 void AcceptCpu(const AcceptArgs& args, ThreadPool& pool);

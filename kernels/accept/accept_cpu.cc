@@ -51,9 +51,11 @@ void AcceptOne(const AcceptArgs& args, int index, float* scratch) {
   args.emitted[index] = 0;
   for (int row = 0; row < lane.rows; ++row) {
     const Choice choice = MakeChoice(args, lane, row, scratch);
-    const int32_t token = Choose(choice);
+    const Chosen chosen = Choose(choice);
+    const int32_t token = chosen.token;
     const size_t out = static_cast<size_t>(index) * (kMaxDrafts + 1) + row;
     args.tokens[out] = token;
+    if (args.margins.size > 0) args.margins[out] = chosen.margin;
     WriteLogprobs(args, choice, token, out);
     Commit(args, lane, token);
     args.accepted[lane.slot] = row;

@@ -21,16 +21,20 @@ bool HasPenalties(const Sampling& s) {
 bool HasCuts(const Sampling& s) { return s.top_k > 0 || s.top_p < 1.0f || s.min_p > 0.0f; }
 
 // The lowest id of the largest of n values; 0 when none is above -inf. NaN never wins.
-int Argmax(const float* values, int n) {
+Chosen Argmax(const float* values, int n) {
   int best = 0;
   float largest = kExcluded;
+  float next = kExcluded;
   for (int i = 0; i < n; ++i) {
     if (values[i] > largest) {
+      next = largest;
       largest = values[i];
       best = i;
+    } else if (values[i] > next) {
+      next = values[i];
     }
   }
-  return best;
+  return {.token = best, .margin = next == kExcluded ? -kExcluded : largest - next};
 }
 
 void Penalize(const Choice& choice, int n, float* l) {
@@ -122,7 +126,7 @@ int NoisyArgmax(const Sampling& s, int64_t position, const float* t, int n, int 
 
 int Sample(const Choice& choice, int n, float* l) {
   const Sampling& s = *choice.sampling;
-  const int top = Argmax(l, n);
+  const int top = Argmax(l, n).token;
   const float largest = l[top];
   if (largest == kExcluded) return top;
   const float cut_temperature = s.order == SamplingOrder::kTemperatureFirst ? s.temperature : 1.0f;
@@ -143,14 +147,15 @@ int Sample(const Choice& choice, int n, float* l) {
 
 }  // namespace
 
-int32_t Choose(const Choice& choice) {
+Chosen Choose(const Choice& choice) {
   const Sampling& s = *choice.sampling;
   const int n = std::min(choice.vocab, choice.usable_vocab);
   const bool plain = choice.bias_ids.size == 0 && choice.banned.size == 0 && !HasPenalties(s);
   if (s.temperature == 0.0f && plain) return Argmax(choice.logits, n);
   float* l = choice.scratch + choice.vocab;
   Adjust(choice, n, l);
-  return s.temperature == 0.0f ? Argmax(l, n) : Sample(choice, n, l);
+  if (s.temperature == 0.0f) return Argmax(l, n);
+  return {.token = Sample(choice, n, l), .margin = -kExcluded};
 }
 
 }  // namespace tandem

@@ -22,6 +22,11 @@ struct Choice {
   float* scratch = nullptr;       // [2V], 8-byte aligned
 };
 
+struct Chosen {
+  int32_t token = 0;
+  float margin = 0;  // l of the token minus the next largest l; inf without one or if not greedy
+};
+
 // The chosen id; 0 when every id is excluded. A pure function of `choice`.
 //   l = logits, -inf at banned ids; + bias; repetition, then presence and frequency penalties
 //   temperature 0: the lowest id of the largest l
@@ -31,6 +36,6 @@ struct Choice {
 //     reaches top_p, and of the full ranking the top_k largest; of these, p >= min_p * max p
 //   result: argmax over the kept ids of l/T + noise
 // Rankings put equal values in order of their ids.
-int32_t Choose(const Choice& choice);
+Chosen Choose(const Choice& choice);
 
 }  // namespace tandem

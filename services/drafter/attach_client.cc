@@ -38,6 +38,7 @@ v1::DrafterMessage HelloMessage(const AttachClient::Hello& hello) {
   out.set_depth(static_cast<uint32_t>(hello.sidecar.depth));
   out.set_window(static_cast<uint32_t>(hello.sidecar.window));
   out.set_max_drafts(static_cast<uint32_t>(hello.sidecar.max_drafts));
+  out.set_sidecar_hash(hello.sidecar.hash);
   out.set_force(hello.sidecar.force);
   out.set_closed_epoch(hello.closed_epoch);
   return message;

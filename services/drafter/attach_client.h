@@ -21,7 +21,8 @@ struct SidecarFacts {
   int depth = 0;
   int window = 0;
   int max_drafts = 0;
-  bool force = false;
+  std::string hash;    // over its weights, 16 hex digits
+  bool force = false;  // although the base model or the verifier's sidecar differs
 };
 
 // What a verifier offers: its base model and the memory to map. Nothing of it is checked yet.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/file.h"
 #include "common/base/flags.h"
+#include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/drafter/mtp/mtp.h"
@@ -39,6 +40,8 @@ ABSL_FLAG(std::string, ready_file, "",
 
 namespace tandem {
 namespace {
+
+constexpr int kLargestVocab = 1 << 24;
 
 absl::StatusOr<std::string> SidecarFolder() {
   const std::string mtp_path = absl::GetFlag(FLAGS_mtp_path);
@@ -77,24 +80,35 @@ DrafterFactory MtpFactory(const std::string& folder, bool force) {
   };
 }
 
+// Reads the whole sidecar, so that a damaged one ends the start. The verifier's model is not known
+// yet: it is opened as for the model that it names, and again for the one that is offered.
+absl::StatusOr<SidecarFacts> ReadSidecar(const std::string& folder) {
+  ASSIGN_OR_RETURN(const MtpConfig config, ReadMtpConfig(folder + "/mtp.json"));
+  ASSIGN_OR_RETURN(const std::unique_ptr<MtpFile> file, MtpFile::Open(folder,
+                                                                      {.name = config.base_model,
+                                                                       .layers = config.layers,
+                                                                       .width = config.width,
+                                                                       .vocab = kLargestVocab},
+                                                                      /*force=*/false));
+  return SidecarFacts{.base_model = config.base_model,
+                      .layers = config.layers,
+                      .width = config.width,
+                      .taps = {config.fuse_layers[0], config.fuse_layers[1]},
+                      .depth = config.depth,
+                      .window = config.window,
+                      .max_drafts = config.max_drafts(),
+                      .hash = HashHex(file->content_hash()),
+                      .force = absl::GetFlag(FLAGS_mtp_force)};
+}
+
 absl::StatusOr<AttachLoop::Options> LoopOptions(const std::string& metrics_address) {
   AttachLoop::Options options;
   options.socket = absl::GetFlag(FLAGS_socket);
   if (options.socket.empty()) return absl::InvalidArgumentError("--socket is required");
   const int threads = absl::GetFlag(FLAGS_threads);
-  if (threads < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--threads=", threads, ": must be 0 or more"));
-  }
+  RETURN_IF_ERROR(CheckFlag("threads", threads, 0, 1024));
   ASSIGN_OR_RETURN(const std::string folder, SidecarFolder());
-  ASSIGN_OR_RETURN(const MtpConfig config, ReadMtpConfig(folder + "/mtp.json"));
-  options.sidecar = {.base_model = config.base_model,
-                     .layers = config.layers,
-                     .width = config.width,
-                     .taps = {config.fuse_layers[0], config.fuse_layers[1]},
-                     .depth = config.depth,
-                     .window = config.window,
-                     .max_drafts = config.max_drafts(),
-                     .force = absl::GetFlag(FLAGS_mtp_force)};
+  ASSIGN_OR_RETURN(options.sidecar, ReadSidecar(folder));
   options.make_backend = [threads] { return MakeCpuBackend(threads); };
   options.make_drafter = MtpFactory(folder, options.sidecar.force);
   options.on_first_answer = [metrics_address] {
@@ -108,6 +122,7 @@ absl::StatusOr<AttachLoop::Options> LoopOptions(const std::string& metrics_addre
 
 absl::Status Run() {
   StopSignals signals;
+  RETURN_IF_ERROR(PrepareReadyFile(absl::GetFlag(FLAGS_ready_file)));
   ASSIGN_OR_RETURN(const std::unique_ptr<MetricsPage> page,
                    MetricsPage::Create(absl::GetFlag(FLAGS_metrics_address)));
   ASSIGN_OR_RETURN(AttachLoop::Options options, LoopOptions(page->address()));

@@ -10,11 +10,11 @@
 #include "common/rpc/generate_merge.h"
 #include "common/rpc/metadata.h"
 #include "common/rpc/outcome.h"
+#include "common/rpc/reply_sink.h"
 #include "common/rpc/status.h"
 #include "common/rpc/validate.h"
 #include "common/tokenizer/utf8_decoder.h"
 #include "services/router/plan.h"
-#include "services/router/reply_sinks.h"
 
 namespace tandem {
 namespace {
@@ -36,7 +36,7 @@ absl::StatusOr<std::shared_ptr<Relay>> RouterGenerationService::MakeRelay(
   ASSIGN_OR_RETURN(const auto model, parts_.pool->Served());
   Relay::Request relayed = {.arrival = arrival,
                             .deadline = DeadlineOf(context, arrival, parts_.default_timeout)};
-  ASSIGN_OR_RETURN(relayed.metadata, ParseMetadata(context.client_metadata()));
+  ASSIGN_OR_RETURN(relayed.metadata, ParseMetadata(context.client_metadata(), request));
   RETURN_IF_ERROR(ValidateGenerate(request, model->Limits()));
   absl::Span<const uint32_t> history;
   if (request.has_session()) {

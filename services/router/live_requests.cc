@@ -29,11 +29,7 @@ absl::Status LiveRequests::Add(const std::string& id, const std::shared_ptr<Rela
 void LiveRequests::Finish(const std::string& id) {
   const absl::MutexLock lock(&mutex_);
   live_.erase(id);
-  if (!finished_.insert(id).second) return;
-  finished_order_.push_back(id);
-  if (finished_order_.size() <= kRemembered) return;
-  finished_.erase(finished_order_.front());
-  finished_order_.pop_front();
+  finished_.Add(id);
 }
 
 void LiveRequests::CallOver() {
@@ -50,7 +46,7 @@ absl::Status LiveRequests::Cancel(const std::string& id) {
   {
     const absl::MutexLock lock(&mutex_);
     const auto found = live_.find(id);
-    if (found == live_.end() && !finished_.contains(id)) {
+    if (found == live_.end() && !finished_.Contains(id)) {
       return FieldError(absl::StatusCode::kNotFound, "request_id",
                         absl::StrCat("there is no request '", id, "'"));
     }

@@ -1,15 +1,14 @@
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/recent_ids.h"
 #include "services/router/relay.h"
 
 namespace tandem {
@@ -36,8 +35,7 @@ class LiveRequests final {
  private:
   absl::Mutex mutex_;
   absl::flat_hash_map<std::string, std::weak_ptr<Relay>> live_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_set<std::string> finished_ ABSL_GUARDED_BY(mutex_);
-  std::deque<std::string> finished_order_ ABSL_GUARDED_BY(mutex_);
+  RecentIds finished_ ABSL_GUARDED_BY(mutex_){kRemembered};
   size_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   std::function<void()> drained_ ABSL_GUARDED_BY(mutex_);

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/file.h"
 #include "common/base/flags.h"
@@ -35,24 +34,13 @@ ABSL_FLAG(std::string, ready_file, "",
 namespace tandem {
 namespace {
 
-absl::Status CheckFlag(const char* name, int64_t value, int64_t low, int64_t high) {
-  if (value >= low && value <= high) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--", name, " is ", value, ", must be from ", low, " to ", high));
-}
-
-absl::Status CheckDuration(const char* name, absl::Duration value) {
-  if (value > absl::ZeroDuration()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--", name, " must be above 0"));
-}
-
 absl::StatusOr<Router::Options> OptionsFromFlags() {
   const int max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   const int max_sessions = absl::GetFlag(FLAGS_max_sessions);
   RETURN_IF_ERROR(CheckFlag("max_message_bytes", max_message_bytes, 1 << 16, 1 << 30));
   RETURN_IF_ERROR(CheckFlag("max_sessions", max_sessions, 1, 1'000'000));
-  RETURN_IF_ERROR(CheckDuration("resume_timeout", absl::GetFlag(FLAGS_resume_timeout)));
-  RETURN_IF_ERROR(CheckDuration("default_timeout", absl::GetFlag(FLAGS_default_timeout)));
+  RETURN_IF_ERROR(CheckPositive("resume_timeout", absl::GetFlag(FLAGS_resume_timeout)));
+  RETURN_IF_ERROR(CheckPositive("default_timeout", absl::GetFlag(FLAGS_default_timeout)));
   Router::Options options = {
       .address = absl::GetFlag(FLAGS_address),
       .metrics_address = absl::GetFlag(FLAGS_metrics_address),

@@ -116,11 +116,7 @@ void FillBase(const v1::GenerateRequest& request, const RequestMetadata& metadat
   plan.base.mutable_stopping()->set_max_tokens(plan.max_tokens);
   if (request.has_output()) *plan.base.mutable_output() = request.output();
   if (request.has_speculation()) *plan.base.mutable_speculation() = request.speculation();
-  if (request.has_priority()) {
-    plan.base.set_priority(request.priority());
-  } else if (metadata.priority.has_value()) {
-    plan.base.set_priority(*metadata.priority);
-  }
+  plan.base.set_priority(metadata.priority);
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ void Relay::Submit() {
     if (place.worker->IsAlive(place.instance_id)) return SubmitTo(place.worker, true);
     session->Forget();
   }
-  const std::shared_ptr<Worker> worker = context_->pool->Pick(full_.get());
+  const std::shared_ptr<Worker> worker = context_->pool->Pick(full_.get(), session != nullptr);
   if (worker == nullptr) return WaitAndSubmit(context_->pool->NotReady());
   if (session != nullptr) return OpenSessionOn(worker);
   SubmitTo(worker, false);
@@ -131,6 +131,7 @@ void Relay::OpenSessionOn(const std::shared_ptr<Worker>& worker) {
   v1::OpenSessionRequest request;
   request.set_session_id(absl::StrCat("router-", RandomId()));
   request.set_idle_timeout_seconds(request_.session->idle_timeout_seconds());
+  request.set_router_id(context_->router_id);
   const std::string instance_id = worker->status().instance_id;
   CallUnary<v1::SessionService::Stub::async_interface, v1::OpenSessionRequest, v1::Session>(
       worker->sessions().async(), &v1::SessionService::Stub::async_interface::OpenSession,

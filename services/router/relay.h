@@ -10,12 +10,12 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/rpc/metadata.h"
+#include "common/rpc/reply_sink.h"
 #include "grpcpp/alarm.h"
 #include "services/router/attempt.h"
 #include "services/router/plan.h"
 #include "services/router/relay_context.h"
 #include "services/router/reply.h"
-#include "services/router/reply_sink.h"
 #include "services/router/reply_times.h"
 #include "services/router/session_table.h"
 

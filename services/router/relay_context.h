@@ -43,6 +43,7 @@ struct RelayContext {
   std::function<RouterMetrics*()> metrics = {};
   MetricsPage* page = nullptr;
   RelayOptions options = {};
+  std::string router_id = {};  // of this start of the router
   // The request has its result; before the client hears of it.
   std::function<void(const std::string& request_id)> finished = {};
   RelayCount* count = nullptr;

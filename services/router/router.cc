@@ -4,6 +4,7 @@
 
 #include "absl/time/clock.h"
 #include "common/base/log.h"
+#include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "services/router/call_unary.h"
 
@@ -16,11 +17,12 @@ constexpr absl::Duration kCloseTimeout = absl::Seconds(5);
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Router>> Router::Start(const Options& options) {
+  RETURN_IF_ERROR(PrepareReadyFile(options.ready_file));
   std::unique_ptr<Router> router(new Router(options));
   ASSIGN_OR_RETURN(router->page_, MetricsPage::Create(options.metrics_address));
   SetServingState(*router->page_, "loading");
   router->relay_context_.page = router->page_.get();
-  ASSIGN_OR_RETURN(router->pool_, WorkerPool::Create(options.pool, router.get()));
+  ASSIGN_OR_RETURN(router->pool_, WorkerPool::Create(router->options_.pool, router.get()));
   router->relay_context_.pool = router->pool_.get();
   const RouterParts parts = router->Parts();
   router->generation_service_ = std::make_unique<RouterGenerationService>(parts);
@@ -31,7 +33,8 @@ absl::StatusOr<std::unique_ptr<Router>> Router::Start(const Options& options) {
                                                      router->session_service_.get()},
                                         .health_names = {v1::GenerationService::service_full_name(),
                                                          v1::SessionService::service_full_name()},
-                                        .max_receive_bytes = options.max_message_bytes}));
+                                        .max_receive_bytes = options.max_message_bytes,
+                                        .page = router->page_.get()}));
   {
     const absl::MutexLock lock(&router->health_mutex_);
     router->health_ = router->server_.get();
@@ -43,6 +46,8 @@ absl::StatusOr<std::unique_ptr<Router>> Router::Start(const Options& options) {
 }
 
 Router::Router(const Options& options) : options_(options) {
+  options_.pool.router_id = RandomId();
+  relay_context_.router_id = options_.pool.router_id;
   relay_context_.metrics = [this] { return adopted_metrics_.load(); };
   relay_context_.options = options.relay;
   relay_context_.count = &relay_count_;
@@ -81,7 +86,8 @@ void Router::CloseOnVerifier(const SessionPlace& place) const {
   if (!place.worker->IsAlive(place.instance_id)) return;
   v1::CloseSessionRequest request;
   request.set_session_id(place.session_id);
-  // Best effort: the verifier closes an idle session by itself.
+  // Best effort: the verifier closes an idle session, and those of a router that is gone, by
+  // itself.
   CallUnary<v1::SessionService::Stub::async_interface, v1::CloseSessionRequest,
             v1::CloseSessionResponse>(place.worker->sessions().async(),
                                       &v1::SessionService::Stub::async_interface::CloseSession,

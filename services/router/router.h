@@ -26,6 +26,7 @@ class Router final : public WorkerPoolListener {
   struct Options {
     std::string address = "127.0.0.1:50051";
     std::string metrics_address = {};  // empty: no page
+    // The router chooses its own router_id.
     WorkerPool::Options pool = {};
     RelayOptions relay = {};
     absl::Duration default_timeout = absl::Minutes(10);
@@ -55,7 +56,7 @@ class Router final : public WorkerPoolListener {
   // Tells the health service, and writes the ready file the first time.
   void ShowReadiness() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_mutex_);
 
-  const Options options_;
+  Options options_;
   std::unique_ptr<MetricsPage> page_;
   // Created once its `model` label is known, before any request is taken.
   std::unique_ptr<RouterMetrics> metrics_;

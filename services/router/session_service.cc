@@ -2,6 +2,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/rpc/outcome.h"
+#include "common/rpc/page_token.h"
 #include "common/rpc/validate.h"
 
 namespace tandem {
@@ -9,8 +10,12 @@ namespace tandem {
 absl::Status RouterSessionService::Open(const v1::OpenSessionRequest& request,
                                         v1::Session& session) const {
   RETURN_IF_ERROR(ValidateOpenSession(request));
+  if (request.has_router_id()) {
+    return absl::UnimplementedError("router_id is for verifiers; a router's sessions are its own");
+  }
   ASSIGN_OR_RETURN(const auto served, parts_.pool->Served());
-  ASSIGN_OR_RETURN(session, parts_.sessions->Open(request, served->model.name()));
+  ASSIGN_OR_RETURN(
+      session, parts_.sessions->Open(request, served->model.name(), parts_.pool->SessionRoom()));
   return absl::OkStatus();
 }
 
@@ -26,7 +31,8 @@ absl::Status RouterSessionService::List(const v1::ListSessionsRequest& request,
                                         v1::ListSessionsResponse& response) const {
   RETURN_IF_ERROR(ValidateListSessions(request));
   ASSIGN_OR_RETURN(const auto served, parts_.pool->Served());
-  response = parts_.sessions->List(request, served->model.name());
+  ASSIGN_OR_RETURN(const std::string after, PageStart(request));
+  response = parts_.sessions->List(after, PageSize(request), served->model.name());
   return absl::OkStatus();
 }
 

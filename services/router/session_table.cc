@@ -6,17 +6,19 @@
 #include "absl/time/clock.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/page_token.h"
 #include "common/rpc/status.h"
+#include "common/rpc/timestamp.h"
 #include "common/rpc/validate.h"
-#include "google/protobuf/util/time_util.h"
 
 namespace tandem {
 namespace {
 
 constexpr absl::Duration kRetryDelay = absl::Seconds(1);
 
-google::protobuf::Timestamp ToTimestamp(absl::Time time) {
-  return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(time));
+// Whether a verifier holds the session's state now.
+bool IsResident(const SessionEntry& entry) {
+  return entry.place.has_value() && entry.place->worker->IsAlive(entry.place->instance_id);
 }
 
 }  // namespace
@@ -74,29 +76,41 @@ v1::Session SessionTable::ToProto(const SessionEntry& entry, const std::string& 
   *session.mutable_opened_at() = ToTimestamp(entry.opened_at);
   *session.mutable_last_used_at() = ToTimestamp(entry.last_used);
   session.set_idle_timeout_seconds(static_cast<uint32_t>(absl::ToInt64Seconds(entry.idle_timeout)));
-  session.set_resident(entry.place.has_value() &&
-                       entry.place->worker->IsAlive(entry.place->instance_id));
+  session.set_resident(IsResident(entry));
   return session;
 }
 
-absl::StatusOr<v1::Session> SessionTable::Open(const v1::OpenSessionRequest& request,
-                                               const std::string& model) {
-  const absl::MutexLock lock(&mutex_);
-  if (entries_.size() >= options_.max_sessions) {
-    return RetryLaterError(absl::StatusCode::kResourceExhausted, "SESSIONS_FULL",
-                           absl::StrCat("all ", options_.max_sessions, " sessions are open"),
+absl::Status SessionTable::CheckRoom(std::optional<uint64_t> room) const {
+  const auto full = [](absl::string_view message) {
+    return RetryLaterError(absl::StatusCode::kResourceExhausted, "SESSIONS_FULL", message,
                            kRetryDelay);
+  };
+  if (entries_.size() >= options_.max_sessions) {
+    return full(absl::StrCat("all ", options_.max_sessions, " sessions are open"));
   }
+  if (!room.has_value() || *room > entries_.size()) return absl::OkStatus();
+  uint64_t unplaced = 0;
+  for (const auto& [id, entry] : entries_) unplaced += IsResident(*entry) ? 0 : 1;
+  if (unplaced < *room) return absl::OkStatus();
+  return full("no verifier has room for another session; close one or try again later");
+}
+
+absl::StatusOr<v1::Session> SessionTable::Open(const v1::OpenSessionRequest& request,
+                                               const std::string& model,
+                                               std::optional<uint64_t> room) {
+  const absl::MutexLock lock(&mutex_);
+  if (request.has_session_id() && entries_.count(request.session_id()) > 0) {
+    return ReasonError(absl::StatusCode::kAlreadyExists, "SESSION_EXISTS",
+                       absl::StrCat("a session '", request.session_id(), "' is open already"));
+  }
+  RETURN_IF_ERROR(CheckRoom(room));
   auto entry = std::make_shared<SessionEntry>();
   entry->id = request.has_session_id() ? request.session_id() : RandomId();
   entry->idle_timeout =
       absl::Seconds(request.has_idle_timeout_seconds() ? request.idle_timeout_seconds()
                                                        : kDefaultIdleTimeoutSeconds);
   entry->opened_at = entry->last_used = absl::Now();
-  if (!entries_.emplace(entry->id, entry).second) {
-    return ReasonError(absl::StatusCode::kAlreadyExists, "SESSION_EXISTS",
-                       absl::StrCat("a session '", entry->id, "' is open already"));
-  }
+  entries_.emplace(entry->id, entry);
   if (options_.count_changed) options_.count_changed(entries_.size());
   return ToProto(*entry, model);
 }
@@ -108,18 +122,13 @@ absl::StatusOr<v1::Session> SessionTable::Describe(const std::string& id,
   return ToProto(*entry, model);
 }
 
-v1::ListSessionsResponse SessionTable::List(const v1::ListSessionsRequest& request,
+v1::ListSessionsResponse SessionTable::List(const std::string& after, int limit,
                                             const std::string& model) {
   const absl::MutexLock lock(&mutex_);
   v1::ListSessionsResponse response;
-  const int page_size =
-      static_cast<int>(request.has_page_size() ? request.page_size() : kDefaultSessionPageSize);
-  // The token is the last id of the page before.
-  auto next =
-      request.page_token().empty() ? entries_.begin() : entries_.upper_bound(request.page_token());
-  for (; next != entries_.end(); ++next) {
-    if (response.sessions_size() == page_size) {
-      response.set_next_page_token(response.sessions(page_size - 1).session_id());
+  for (auto next = entries_.upper_bound(after); next != entries_.end(); ++next) {
+    if (response.sessions_size() == limit) {
+      response.set_next_page_token(PageTokenAfter(response.sessions(limit - 1).session_id()));
       break;
     }
     *response.add_sessions() = ToProto(*next->second, model);
@@ -153,7 +162,7 @@ absl::StatusOr<std::unique_ptr<SessionUse>> SessionTable::Use(
                        absl::StrCat("a request is running on session '", id, "'"));
   }
   if (expected_position.has_value() && *expected_position != entry->history.size()) {
-    return ReasonError(absl::StatusCode::kFailedPrecondition, "POSITION_MISMATCH",
+    return ReasonError(absl::StatusCode::kFailedPrecondition, "POSITION_DIFFERS",
                        absl::StrCat("session '", id, "' holds ", entry->history.size(),
                                     " tokens, the request expects ", *expected_position));
   }

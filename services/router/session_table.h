@@ -79,13 +79,16 @@ class SessionTable final {
   };
   explicit SessionTable(Options options) : options_(std::move(options)) {}
 
-  // ALREADY_EXISTS, or RESOURCE_EXHAUSTED at max_sessions.
-  absl::StatusOr<v1::Session> Open(const v1::OpenSessionRequest& request, const std::string& model);
+  // ALREADY_EXISTS, or RESOURCE_EXHAUSTED at max_sessions and where the sessions that hold no place
+  // yet take all of `room`: what the verifiers would still open; absent if that is not known.
+  absl::StatusOr<v1::Session> Open(const v1::OpenSessionRequest& request, const std::string& model,
+                                   std::optional<uint64_t> room);
   absl::StatusOr<v1::Session> Describe(const std::string& id, const std::string& model);
-  v1::ListSessionsResponse List(const v1::ListSessionsRequest& request, const std::string& model);
+  // Up to `limit` sessions with id > after.
+  v1::ListSessionsResponse List(const std::string& after, int limit, const std::string& model);
   absl::Status Close(const std::string& id);
 
-  // NOT_FOUND; FAILED_PRECONDITION with SESSION_BUSY or POSITION_MISMATCH.
+  // NOT_FOUND; FAILED_PRECONDITION with SESSION_BUSY or POSITION_DIFFERS.
   absl::StatusOr<std::unique_ptr<SessionUse>> Use(const std::string& id,
                                                   std::optional<uint64_t> expected_position);
   // Closes what was idle for longer than its time-out.
@@ -95,6 +98,7 @@ class SessionTable final {
   friend class SessionUse;
   using Entry = std::shared_ptr<SessionEntry>;
   absl::StatusOr<Entry> Find(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckRoom(std::optional<uint64_t> room) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::Session ToProto(const SessionEntry& entry, const std::string& model) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveBack(const Entry& entry);

@@ -27,13 +27,14 @@ std::chrono::system_clock::time_point CallDeadline() {
 
 }  // namespace
 
-Worker::Worker(const std::string& address, int max_message_bytes, WorkerAdmission* admission)
+Worker::Worker(const std::string& address, const Options& options, WorkerAdmission* admission)
     : address_(address),
+      router_id_(options.router_id),
       admission_(admission),
       // A failed request is resumed by the router, maybe elsewhere; gRPC has nothing to retry.
-      channel_(MakeChannel(
-          address,
-          {.max_receive_bytes = max_message_bytes, .retries = false, .own_connection = true})),
+      channel_(MakeChannel(address, {.max_receive_bytes = options.max_message_bytes,
+                                     .retries = false,
+                                     .own_connection = true})),
       generation_(v1::GenerationService::NewStub(channel_)),
       sessions_(v1::SessionService::NewStub(channel_)),
       worker_(v1::WorkerService::NewStub(channel_)) {
@@ -135,7 +136,9 @@ absl::Status Worker::Watch() {
   RETURN_IF_ERROR(admission_->Admit(info, *this));
   grpc::ClientContext context;
   if (!SetContext(&context)) return absl::CancelledError("the router stops");
-  const auto reader = worker_->WatchLoad(&context, {});
+  v1::WatchLoadRequest request;
+  request.set_router_id(router_id_);
+  const auto reader = worker_->WatchLoad(&context, request);
   v1::WorkerLoad load;
   while (reader->Read(&load)) {
     if (load.instance_id() != info.instance_id()) {
@@ -166,6 +169,10 @@ void Worker::TakeLoad(const v1::WorkerLoad& load, const std::string& instance_id
     told_.standing = {.slots = load.state_slots(),
                       .slots_used = load.state_slots_used(),
                       .queued = load.queued()};
+    if (load.has_max_sessions()) {
+      told_.standing.session_room =
+          load.max_sessions() - std::min(load.sessions(), load.max_sessions());
+    }
   }
   if (!changed) return;
   LOG(INFO) << "verifier " << address_ << (load.accepting() ? " accepts work" : " refuses work");

@@ -43,8 +43,12 @@ class Worker final {
     absl::Status error = {};  // why it is not usable
   };
 
+  struct Options {
+    int max_message_bytes = 4 << 20;
+    std::string router_id = {};  // of this start of the router: what its sessions there belong to
+  };
   // `admission` outlives the worker.
-  Worker(const std::string& address, int max_message_bytes, WorkerAdmission* admission);
+  Worker(const std::string& address, const Options& options, WorkerAdmission* admission);
   ~Worker();
   // Ends the thread; `admission` is not called afterwards, and the worker never is usable again.
   void Stop();
@@ -81,6 +85,7 @@ class Worker final {
   bool Pause(absl::Duration duration);
 
   const std::string address_;
+  const std::string router_id_;
   WorkerAdmission* const admission_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::GenerationService::Stub> generation_;

@@ -79,7 +79,11 @@ void WorkerPool::Resolve() {
     (keep ? kept : dropped).push_back(worker);
   }
   for (const std::string& address : found) {
-    kept.push_back(std::make_shared<Worker>(address, options_.max_message_bytes, this));
+    kept.push_back(
+        std::make_shared<Worker>(address,
+                                 Worker::Options{.max_message_bytes = options_.max_message_bytes,
+                                                 .router_id = options_.router_id},
+                                 this));
   }
   {
     const absl::MutexLock lock(&mutex_);
@@ -90,20 +94,42 @@ void WorkerPool::Resolve() {
   for (const auto& worker : dropped) worker->Stop();
 }
 
-std::shared_ptr<Worker> WorkerPool::Pick(const Worker* avoid) const {
-  const std::vector<std::shared_ptr<Worker>> workers = Workers();
+std::vector<WorkerStanding> WorkerPool::Standings(
+    const std::vector<std::shared_ptr<Worker>>& workers) {
   std::vector<WorkerStanding> standings;
   standings.reserve(workers.size());
   std::set<std::string> instances;
   for (const auto& worker : workers) {
     const Worker::Status status = worker->status();
     standings.push_back(status.standing);
-    // Two addresses of one process count once.
-    const bool is_new = instances.insert(status.instance_id).second;
-    if (!is_new || worker.get() == avoid) standings.back().usable = false;
+    if (!instances.insert(status.instance_id).second) standings.back().usable = false;
   }
-  const int best = LeastLoaded(standings);
+  return standings;
+}
+
+std::shared_ptr<Worker> WorkerPool::Pick(const Worker* avoid, bool opens_session) const {
+  const std::vector<std::shared_ptr<Worker>> workers = Workers();
+  std::vector<WorkerStanding> standings = Standings(workers);
+  for (size_t i = 0; i < workers.size(); ++i) {
+    if (workers[i].get() == avoid) standings[i].usable = false;
+  }
+  std::vector<WorkerStanding> roomy = standings;
+  for (WorkerStanding& standing : roomy) {
+    if (opens_session && standing.session_room == 0) standing.usable = false;
+  }
+  int best = LeastLoaded(roomy);
+  if (best < 0) best = LeastLoaded(standings);
   return best < 0 ? nullptr : workers[best];
+}
+
+std::optional<uint64_t> WorkerPool::SessionRoom() const {
+  std::optional<uint64_t> room;
+  for (const WorkerStanding& standing : Standings(Workers())) {
+    if (!standing.usable) continue;
+    if (standing.session_room == kUnlimited) return std::nullopt;
+    room = room.value_or(0) + standing.session_room;
+  }
+  return room;
 }
 
 std::shared_ptr<const ServedModel> WorkerPool::model() const {

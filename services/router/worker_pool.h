@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ class WorkerPool final : public WorkerAdmission {
   struct Options {
     std::vector<std::string> targets = {};  // host:port or unix:path
     int max_message_bytes = 4 << 20;
+    std::string router_id = {};  // as Worker::Options
     absl::Duration resolve_interval = absl::Seconds(5);
     // Vocabulary file text to use instead of the verifiers' own; empty: theirs.
     std::string vocabulary_text = {};
@@ -42,8 +44,12 @@ class WorkerPool final : public WorkerAdmission {
                                                             WorkerPoolListener* listener);
   ~WorkerPool() override;
 
-  // The least loaded usable worker, `avoid` only if it is null or there is no other: then null.
-  std::shared_ptr<Worker> Pick(const Worker* avoid) const;
+  // The least loaded usable worker but `avoid`, which may be null; null if there is none. Workers
+  // without room for another session come last where `opens_session`.
+  std::shared_ptr<Worker> Pick(const Worker* avoid, bool opens_session = false) const;
+  // Sessions that the usable workers together would still open; absent where there is none to ask
+  // or one that knows no limit.
+  std::optional<uint64_t> SessionRoom() const;
   // The model that the first admitted verifier serves. NotReady until there is one.
   absl::StatusOr<std::shared_ptr<const ServedModel>> Served() const;
   // Drafter of a usable worker.
@@ -61,6 +67,8 @@ class WorkerPool final : public WorkerAdmission {
   // The text of the vocabulary, checked against the hash.
   absl::StatusOr<std::string> VocabularyText(const v1::GetWorkerResponse& info, Worker& worker);
   std::vector<std::shared_ptr<Worker>> Workers() const;
+  // Of each worker; two addresses of one process count once.
+  static std::vector<WorkerStanding> Standings(const std::vector<std::shared_ptr<Worker>>& workers);
   // Null until the first verifier was admitted.
   std::shared_ptr<const ServedModel> model() const;
 

@@ -119,10 +119,11 @@ std::optional<ReplyFailed> Admission::RefuseOverload() const {
   const int waiting = static_cast<int>(scheduler_->waiting().size());
   if (waiting < options_->queue_limit + free) return std::nullopt;
   Count(options_->queue_limit == 0 ? Rejected::kSlotsFull : Rejected::kQueueFull);
-  ReplyFailed failed = Failure(absl::ResourceExhaustedError(absl::StrCat(
-                                   "all ", state_->slots(), " sequences are in use and ", waiting,
-                                   " requests wait; try again later")),
-                               options_->queue_limit == 0 ? "SLOTS_FULL" : "QUEUE_FULL");
+  ReplyFailed failed = Failure(
+      absl::ResourceExhaustedError(absl::StrCat(
+          "all ", state_->slots(), " sequences are in use and as many requests wait as may (",
+          options_->queue_limit, "); try again later")),
+      options_->queue_limit == 0 ? "SLOTS_FULL" : "QUEUE_FULL");
   failed.retryable = true;
   failed.retry_after =
       std::clamp(cost_->Estimate(WaitingRows()), absl::Milliseconds(100), absl::Seconds(10));

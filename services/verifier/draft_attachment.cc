@@ -82,8 +82,8 @@ std::variant<DraftOffer, DraftRefusal> DraftAttachment::Hello(const DrafterFacts
                      .pid = drafter.identity.pid,
                      .token = descriptors_->Offer(std::move(fds)),
                      .claim = std::nullopt};
-  status_.depth = drafter.depth;
-  status_.max_drafts = drafter.max_drafts;
+  status_.depth = drafter.sidecar.depth;
+  status_.max_drafts = drafter.sidecar.max_drafts;
   return DraftOffer{.epoch = epoch_, .nonce = nonce_, .descriptor_token = holders_[block].token};
 }
 
@@ -148,7 +148,6 @@ void DraftAttachment::Activate(uint64_t epoch) {
   phase_ = Phase::kLive;
   status_.attached = true;
   metrics_->Attaches("ok").Increment();
-  metrics_->drafter_attached.Set(1);
   LOG(INFO) << "drafter attached: process " << holders_[block_].pid << ", epoch " << epoch
             << ", host mode, round trip p50 " << status_.round_trip_seconds * 1e6 << " us, p99 "
             << status_.round_trip_p99_seconds * 1e6 << " us";
@@ -161,7 +160,6 @@ void DraftAttachment::EndLocked(const std::string& reason) {
     live_epoch_.store(0, std::memory_order_release);
     // The engine may be waiting for drafts that will not come.
     ipc::Wake(blocks_->View(block_, epoch_).word(ipc::kDrafted));
-    metrics_->drafter_attached.Set(0);
     metrics_->Detaches(reason).Increment();
     LOG(WARNING) << "drafter detached: " << reason << "; serving without drafts";
   }

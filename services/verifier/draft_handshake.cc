@@ -57,7 +57,8 @@ std::optional<DraftRefusal> CheckModel(const VerifierFacts& verifier, const Draf
   const std::string message = absl::StrCat("the sidecar is for ", found, "; the verifier serves ",
                                            wanted, "; give both processes the same --mtp-path");
   if (drafter.width != verifier.width || drafter.taps[0] != verifier.taps[0] ||
-      drafter.taps[1] != verifier.taps[1] || drafter.depth < 1 || drafter.max_drafts < 1) {
+      drafter.taps[1] != verifier.taps[1] || drafter.sidecar.depth < 1 ||
+      drafter.sidecar.max_drafts < 1) {
     return DraftRefusal{"MODEL_MISMATCH", message};
   }
   if (ModelName(drafter.base_model) == ModelName(verifier.model) &&
@@ -72,12 +73,35 @@ std::optional<DraftRefusal> CheckModel(const VerifierFacts& verifier, const Draf
   return std::nullopt;
 }
 
+std::string Describe(const SidecarTraits& sidecar) {
+  return absl::StrCat(sidecar.kind, " of depth ", sidecar.depth, ", window ", sidecar.window,
+                      ", at most ", sidecar.max_drafts, " drafts, hash ", sidecar.hash);
+}
+
+std::optional<DraftRefusal> CheckSidecar(const VerifierFacts& verifier,
+                                         const DrafterFacts& drafter) {
+  const SidecarTraits& wanted = verifier.sidecar;
+  const SidecarTraits& found = drafter.sidecar;
+  const std::string message =
+      absl::StrCat("the drafter has the sidecar ", Describe(found), "; the verifier ",
+                   Describe(wanted), "; give both processes the same --mtp-path and restart them");
+  const bool usable = found.kind == wanted.kind && found.max_drafts >= wanted.max_drafts;
+  if (usable && found.depth == wanted.depth && found.window == wanted.window &&
+      found.hash == wanted.hash) {
+    return std::nullopt;
+  }
+  if (!usable || !drafter.force) return DraftRefusal{"SIDECAR_DIFFERS", message};
+  LOG(WARNING) << "forced: " << message;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<DraftRefusal> CheckDrafter(const VerifierFacts& verifier,
                                          const DrafterFacts& drafter) {
   if (auto refusal = CheckHost(verifier.identity, drafter.identity)) return refusal;
-  return CheckModel(verifier, drafter);
+  if (auto refusal = CheckModel(verifier, drafter)) return refusal;
+  return CheckSidecar(verifier, drafter);
 }
 
 }  // namespace tandem

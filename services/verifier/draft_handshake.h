@@ -8,6 +8,16 @@
 
 namespace tandem {
 
+// What decides which drafts a sidecar gives. Its format and version are checked by whoever reads
+// it.
+struct SidecarTraits {
+  std::string kind = {};
+  int depth = 0;   // trained
+  int window = 0;  // of its attention, keys
+  int max_drafts = 0;
+  std::string hash = {};  // over the weights
+};
+
 // What a verifier compares a drafter with.
 struct VerifierFacts {
   ipc::Identity identity;
@@ -15,6 +25,7 @@ struct VerifierFacts {
   int layers = 0;
   int width = 0;
   int taps[2] = {-1, -1};
+  SidecarTraits sidecar;  // the one that it was started with
 };
 
 // What a drafter says of itself and of its sidecar.
@@ -24,11 +35,8 @@ struct DrafterFacts {
   int layers = 0;
   int width = 0;
   int taps[2] = {-1, -1};
-  std::string kind;
-  int depth = 0;
-  int window = 0;
-  int max_drafts = 0;
-  bool force = false;  // attach although the base model's name or layers differ
+  SidecarTraits sidecar;
+  bool force = false;  // attach although the base model's name, its layers or the sidecar differ
   // Every mapping of this and of earlier epochs is closed.
   uint64_t closed_epoch = 0;
 };

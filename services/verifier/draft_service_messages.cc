@@ -19,10 +19,11 @@ DrafterFacts FactsOf(const v1::DrafterHello& hello) {
   for (int i = 0; i < 2 && hello.taps_size() == 2; ++i) {
     facts.taps[i] = static_cast<int>(hello.taps(i));
   }
-  facts.kind = hello.kind();
-  facts.depth = static_cast<int>(hello.depth());
-  facts.window = static_cast<int>(hello.window());
-  facts.max_drafts = static_cast<int>(hello.max_drafts());
+  facts.sidecar = {.kind = hello.kind(),
+                   .depth = static_cast<int>(hello.depth()),
+                   .window = static_cast<int>(hello.window()),
+                   .max_drafts = static_cast<int>(hello.max_drafts()),
+                   .hash = hello.sidecar_hash()};
   facts.force = hello.force();
   facts.closed_epoch = hello.closed_epoch();
   return facts;

@@ -54,6 +54,11 @@ absl::StatusOr<DraftAttachment::Options> AttachmentOptions(const Options& option
   attachment.facts.width = weights.config().width;
   attachment.facts.taps[0] = config.fuse_layers[0];
   attachment.facts.taps[1] = config.fuse_layers[1];
+  attachment.facts.sidecar = {.kind = "mtp",
+                              .depth = config.depth,
+                              .window = config.window,
+                              .max_drafts = config.max_drafts(),
+                              .hash = HashHex(options.sidecar->content_hash())};
   attachment.weight_descriptors = {weights.embedding_handle().fd, weights.head_handle().fd};
   attachment.sidecar = SidecarName(*options.sidecar);
   return attachment;
@@ -202,7 +207,6 @@ absl::StatusOr<std::unique_ptr<DraftSetup>> DraftSetup::Create(const Options& op
   }
   impl->fixed.reason = impl->reason;
   metrics->SetHandoff(impl->fixed.mode, impl->reason);
-  metrics->drafter_attached.Set(impl->fixed.attached ? 1 : 0);
   LOG(INFO) << "hand-off to the drafter: " << impl->fixed.mode << " (" << impl->reason << ")";
   return std::unique_ptr<DraftSetup>(new DraftSetup(std::move(impl)));
 }

@@ -102,10 +102,10 @@ void Engine::Cancel(std::string request_id, std::optional<int64_t> retain,
   });
 }
 
-void Engine::OpenSession(std::string id, absl::Duration idle_timeout,
+void Engine::OpenSession(SessionOptions options,
                          std::function<void(absl::StatusOr<SessionInfo>)> done) {
-  shared_->inbox.Push([this, id = std::move(id), idle_timeout, done = std::move(done)] {
-    done(loop_->OpenSession(id, idle_timeout));
+  shared_->inbox.Push([this, options = std::move(options), done = std::move(done)] {
+    done(loop_->OpenSession(options));
   });
 }
 
@@ -125,6 +125,14 @@ void Engine::ListSessions(std::string after, int limit,
 void Engine::CloseSession(std::string id, std::function<void(absl::Status)> done) {
   shared_->inbox.Push(
       [this, id = std::move(id), done = std::move(done)] { done(loop_->CloseSession(id)); });
+}
+
+void Engine::RouterJoined(std::string router_id) {
+  shared_->inbox.Push([this, id = std::move(router_id)] { loop_->RouterJoined(id); });
+}
+
+void Engine::RouterLeft(std::string router_id) {
+  shared_->inbox.Push([this, id = std::move(router_id)] { loop_->RouterLeft(id); });
 }
 
 void Engine::Drain(absl::Duration timeout, std::function<void()> done) {

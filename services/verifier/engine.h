@@ -31,7 +31,7 @@ struct EngineLoad {
   int active = 0;  // requests that hold a slot
   int queued = 0;  // requests that wait for one
   int sessions = 0;
-  bool drafter_attached = false;
+  int max_sessions = 0;
   // Since the last finished step, while there is work; zero when there is none.
   absl::Duration stalled = {};
 };
@@ -70,15 +70,18 @@ class Engine final {
   void Cancel(std::string request_id, std::optional<int64_t> retain,
               std::function<void(absl::Status)> done);
 
-  // ALREADY_EXISTS, RESOURCE_EXHAUSTED, UNAVAILABLE while draining. An empty id: the engine chooses
-  // one.
-  void OpenSession(std::string id, absl::Duration idle_timeout,
-                   std::function<void(absl::StatusOr<SessionInfo>)> done);
+  // ALREADY_EXISTS, RESOURCE_EXHAUSTED, UNAVAILABLE while draining.
+  void OpenSession(SessionOptions options, std::function<void(absl::StatusOr<SessionInfo>)> done);
   void DescribeSession(std::string id, std::function<void(absl::StatusOr<SessionInfo>)> done);
   // Up to `limit` sessions with id > after, by id.
   void ListSessions(std::string after, int limit,
                     std::function<void(std::vector<SessionInfo>)> done);
   void CloseSession(std::string id, std::function<void(absl::Status)> done);
+
+  // A stream of the router begins, or ends: the lease of the sessions opened with its id. They are
+  // closed when none has been open for EngineOptions::router_grace.
+  void RouterJoined(std::string router_id);
+  void RouterLeft(std::string router_id);
 
   // Refuses new work, lets requests finish until `timeout`, fails the rest with UNAVAILABLE, then
   // calls `done`. A second call can only shorten the time.

@@ -30,7 +30,7 @@ absl::Status EngineLoop::Cancel(const std::string& request_id, std::optional<int
     Fail(reply, absl::CancelledError("the request was cancelled"), "CANCELLED");
     return absl::OkStatus();
   }
-  if (ended_ids_.count(request_id) == 0) {
+  if (!ended_ids_.Contains(request_id)) {
     return absl::NotFoundError(absl::StrCat("request_id: no request \"", request_id, "\""));
   }
   return retain ? CutFinished(request_id, *retain) : absl::OkStatus();
@@ -101,18 +101,14 @@ void EngineLoop::Remove(Reply* reply, bool finished) {
   session.busy = false;
   session.last_used_at = now;
   session.last_request_id = finished ? id : "";
-  if (ended_ids_.insert(id).second) ended_order_.push_back(id);
-  if (ended_order_.size() > kRememberedIds) {
-    ended_ids_.erase(ended_order_.front());
-    ended_order_.pop_front();
-  }
+  ended_ids_.Add(id);
   exchange_.Forget(reply);
   scheduler_.Remove(reply);
 }
 
-absl::StatusOr<SessionInfo> EngineLoop::OpenSession(std::string id, absl::Duration idle_timeout) {
+absl::StatusOr<SessionInfo> EngineLoop::OpenSession(SessionOptions options) {
   absl::StatusOr<Session*> session = draining_ ? absl::UnavailableError("the verifier is draining")
-                                               : sessions_.Open(std::move(id), Now(), idle_timeout);
+                                               : sessions_.Open(std::move(options), Now());
   metrics_->SessionOperations("open", absl::StatusCodeToString(session.status().code()))
       .Increment();
   if (!session.ok()) return session.status();

@@ -15,7 +15,7 @@ EngineLoop::EngineLoop(DraftPort* port, VerifierMetrics* metrics, EngineOptions 
       metrics_(metrics),
       port_(port),
       state_(std::move(state)),
-      sessions_(state_.get(), options_.max_sessions),
+      sessions_(state_.get(), options_.max_sessions, options_.router_grace),
       scheduler_(&options_),
       admission_(&options_, state_.get(), &sessions_, &scheduler_, &cost_, metrics),
       exchange_(port_, metrics, &scheduler_) {}
@@ -74,7 +74,7 @@ EngineLoad EngineLoop::Load() const {
           .active = static_cast<int>(scheduler_.running().size()),
           .queued = static_cast<int>(scheduler_.waiting().size()),
           .sessions = sessions_.size(),
-          .drafter_attached = port_->Attached()};
+          .max_sessions = options_.max_sessions};
 }
 
 void EngineLoop::Expire() {
@@ -186,6 +186,7 @@ void EngineLoop::RunPlan(const StepPlan& plan) {
     const bool first = reply.prefilling();
     if (first) metrics_->prompt_tokens_computed.Increment(lane.certain);
     const int accepted = choices[i].accepted;
+    metrics_->near_ties.Increment(choices[i].near_ties);
     taken.push_back(reply.Take(lane.certain, lane.drafts, std::move(choices[i]), now));
     if (first && session.kept() && session.consumed() == session.reply_begin)
       session.SaveCheckpoint(*state_);
@@ -239,7 +240,6 @@ void EngineLoop::UpdateGauges() {
   metrics_->state_slots_used.Set(load.slots_used);
   metrics_->queue_depth.Set(load.queued);
   metrics_->sessions.Set(load.sessions + anonymous);
-  metrics_->drafter_attached.Set(load.drafter_attached ? 1 : 0);
 }
 
 }  // namespace tandem

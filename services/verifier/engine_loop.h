@@ -1,16 +1,15 @@
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/recent_ids.h"
 #include "services/verifier/admission.h"
 #include "services/verifier/draft_exchange.h"
 #include "services/verifier/engine.h"
@@ -41,10 +40,12 @@ class EngineLoop final {
               std::shared_ptr<TokenSink> sink);
   void Drop(uint64_t handle);
   absl::Status Cancel(const std::string& request_id, std::optional<int64_t> retain);
-  absl::StatusOr<SessionInfo> OpenSession(std::string id, absl::Duration idle_timeout);
+  absl::StatusOr<SessionInfo> OpenSession(SessionOptions options);
   absl::StatusOr<SessionInfo> DescribeSession(const std::string& id) const;
   std::vector<SessionInfo> ListSessions(const std::string& after, int limit) const;
   absl::Status CloseSession(const std::string& id);
+  void RouterJoined(const std::string& router_id) { sessions_.RouterJoined(router_id); }
+  void RouterLeft(const std::string& router_id) { sessions_.RouterLeft(router_id, Now()); }
   void Drain(absl::Duration timeout, std::function<void()> done);
   // Fails every request that is left.
   void FailAll(const std::string& message);
@@ -84,9 +85,7 @@ class EngineLoop final {
   Admission admission_;
   DraftExchange exchange_;
 
-  static constexpr size_t kRememberedIds = 4096;
-  std::unordered_set<std::string> ended_ids_;
-  std::deque<std::string> ended_order_;
+  RecentIds ended_ids_{4096};
 
   bool draining_ = false;
   absl::Time drain_deadline_ = absl::InfiniteFuture();

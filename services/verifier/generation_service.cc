@@ -8,7 +8,7 @@
 #include "common/rpc/metadata.h"
 #include "common/rpc/outcome.h"
 #include "common/rpc/validate.h"
-#include "services/verifier/generation_calls.h"
+#include "services/verifier/event_sink.h"
 #include "services/verifier/generation_service_messages.h"
 
 namespace tandem {
@@ -34,7 +34,8 @@ GenerationService::GenerationService(Options options, const ServingGate* gate, M
 absl::StatusOr<GenerationService::Accepted> GenerationService::Accept(
     const grpc::CallbackServerContext& context, const v1::GenerateRequest& request) const {
   ASSIGN_OR_RETURN(const ServingParts* const parts, gate_->Enter());
-  ASSIGN_OR_RETURN(const RequestMetadata metadata, ParseMetadata(context.client_metadata()));
+  ASSIGN_OR_RETURN(const RequestMetadata metadata,
+                   ParseMetadata(context.client_metadata(), request));
   const RequestLimits limits = Limits(*parts->model);
   RETURN_IF_ERROR(ValidateGenerate(request, limits));
   const absl::Time deadline =
@@ -42,37 +43,40 @@ absl::StatusOr<GenerationService::Accepted> GenerationService::Accept(
   return Accepted{.parts = parts, .input = ToInput(request, limits, metadata, deadline)};
 }
 
+StreamHooks GenerationService::Hooks(const std::string& method,
+                                     const std::shared_ptr<CallLink>& link) const {
+  return {.cancelled = [link] { link->Cancelled(); },
+          .done = [page = metrics_,
+                   method](absl::StatusCode code) { CountOutcome(*page, method, code); }};
+}
+
+void GenerationService::Submit(const grpc::CallbackServerContext& context,
+                               const v1::GenerateRequest& request, std::shared_ptr<ReplySink> reply,
+                               CallLink& link) const {
+  absl::StatusOr<Accepted> accepted = Accept(context, request);
+  if (!accepted.ok()) return reply->End(accepted.status(), accepted.status().code());
+  const ServingParts& parts = *accepted->parts;
+  auto sink = std::make_shared<EventSink>(std::move(reply), accepted->input.request_id,
+                                          parts.model->name, metrics_);
+  link.Submitted(parts.engine, parts.engine->Submit(std::move(accepted->input), std::move(sink)));
+}
+
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
-  auto link = std::make_shared<CallLink>();
-  auto writer = StreamSink::Writer::Create(
-      context, &MergeGenerateResponse,
-      {.cancelled = [link] { link->Cancelled(); },
-       .done = [page =
-                    metrics_](absl::StatusCode code) { CountOutcome(*page, "Generate", code); }});
-  absl::StatusOr<Accepted> accepted = Accept(*context, *request);
-  if (!accepted.ok()) {
-    writer->End(accepted.status(), accepted.status().code());
-    return writer.get();
-  }
-  const ServingParts& parts = *accepted->parts;
-  auto sink =
-      std::make_shared<StreamSink>(writer, accepted->input.request_id, parts.model->name, metrics_);
-  link->Submitted(parts.engine, parts.engine->Submit(std::move(accepted->input), std::move(sink)));
+  const auto link = std::make_shared<CallLink>();
+  const auto writer =
+      StreamSink::Writer::Create(context, &MergeGenerateResponse, Hooks("Generate", link));
+  Submit(*context, *request, std::make_shared<StreamSink>(writer), *link);
   return writer.get();
 }
 
 grpc::ServerUnaryReactor* GenerationService::GenerateOnce(grpc::CallbackServerContext* context,
                                                           const v1::GenerateRequest* request,
                                                           v1::GenerateOnceResponse* response) {
-  const auto call = OnceCall::Create(context, response, metrics_);
-  absl::StatusOr<Accepted> accepted = Accept(*context, *request);
-  if (accepted.ok()) {
-    call->Begin(*accepted->parts, std::move(accepted->input));
-  } else {
-    call->End(accepted.status(), accepted.status().code());
-  }
-  return call.get();
+  const auto link = std::make_shared<CallLink>();
+  const auto writer = OnceWriter::Create(context, response, Hooks("GenerateOnce", link));
+  Submit(*context, *request, writer, *link);
+  return writer.get();
 }
 
 grpc::ServerUnaryReactor* GenerationService::Cancel(grpc::CallbackServerContext* context,

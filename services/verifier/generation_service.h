@@ -1,8 +1,13 @@
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/metrics/metrics_page.h"
+#include "common/rpc/reply_sink.h"
+#include "services/verifier/event_sink.h"
 #include "services/verifier/generation.h"
 #include "services/verifier/serving_gate.h"
 #include "tandem/v1/generation.grpc.pb.h"
@@ -45,6 +50,10 @@ class GenerationService final : public v1::GenerationService::CallbackService {
   };
   absl::StatusOr<Accepted> Accept(const grpc::CallbackServerContext& context,
                                   const v1::GenerateRequest& request) const;
+  StreamHooks Hooks(const std::string& method, const std::shared_ptr<CallLink>& link) const;
+  // Answers through `reply`; `link` drops the request when its call is cancelled.
+  void Submit(const grpc::CallbackServerContext& context, const v1::GenerateRequest& request,
+              std::shared_ptr<ReplySink> reply, CallLink& link) const;
 
   const Options options_;
   const ServingGate* const gate_;

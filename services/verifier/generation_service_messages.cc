@@ -75,7 +75,7 @@ GenerationInput ToInput(const v1::GenerateRequest& request, const RequestLimits&
   if (request.speculation().has_max_drafts()) {
     input.max_drafts = static_cast<int>(request.speculation().max_drafts());
   }
-  input.priority = request.has_priority() ? request.priority() : metadata.priority.value_or(0);
+  input.priority = metadata.priority;
   input.deadline = deadline;
   return input;
 }

@@ -2,7 +2,6 @@
 #include <string>
 
 #include "absl/flags/flag.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/flags.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
@@ -40,17 +39,31 @@ ABSL_FLAG(absl::Duration, stall_limit, absl::Seconds(30),
 namespace tandem {
 namespace {
 
-absl::Status CheckAtLeast(const char* flag, int value, int least) {
-  if (value >= least) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--", flag, "=", value, ": must be at least ", least));
+// Generous, so that sizes computed from them stay in range; memory is the real limit.
+constexpr int kManyLanes = 1 << 14;
+constexpr int kManyTokens = 1 << 24;
+constexpr int kManySessions = 1'000'000;
+
+absl::Status Check(const VerifierOptions& options) {
+  const EngineOptions& engine = options.engine;
+  if (options.model.empty()) {
+    return absl::InvalidArgumentError("--model: name a model folder or file");
+  }
+  RETURN_IF_ERROR(CheckFlag("threads", options.threads, 0, 1024));
+  RETURN_IF_ERROR(CheckFlag("max_sequences", engine.max_sequences, 1, kManyLanes));
+  RETURN_IF_ERROR(CheckFlag("max_sessions", engine.max_sessions, 0, kManySessions));
+  RETURN_IF_ERROR(CheckFlag("queue_limit", engine.queue_limit, 0, kManySessions));
+  RETURN_IF_ERROR(CheckFlag("prefill_chunk", engine.prefill_chunk, 1, kManyTokens));
+  RETURN_IF_ERROR(CheckFlag("prefill_budget", engine.prefill_budget, 1, kManyTokens));
+  RETURN_IF_ERROR(CheckFlag("max_prompt_tokens", engine.max_prompt_tokens, 1, kManyTokens));
+  RETURN_IF_ERROR(CheckFlag("max_tokens_limit", options.max_tokens, 1, kManyTokens));
+  RETURN_IF_ERROR(CheckPositive("max_request_time", options.max_request_time));
+  return CheckPositive("stall_limit", options.stall_limit);
 }
 
 absl::StatusOr<VerifierOptions> ReadFlags() {
   VerifierOptions options;
   options.model = absl::GetFlag(FLAGS_model);
-  if (options.model.empty())
-    return absl::InvalidArgumentError("--model: name a model folder or file");
   options.address = absl::GetFlag(FLAGS_address);
   options.metrics_address = absl::GetFlag(FLAGS_metrics_address);
   options.ready_file = absl::GetFlag(FLAGS_ready_file);
@@ -70,16 +83,9 @@ absl::StatusOr<VerifierOptions> ReadFlags() {
   engine.prefill_chunk = absl::GetFlag(FLAGS_prefill_chunk);
   engine.prefill_budget = absl::GetFlag(FLAGS_prefill_budget);
   engine.max_prompt_tokens = absl::GetFlag(FLAGS_max_prompt_tokens);
-  options.max_tokens = static_cast<uint32_t>(absl::GetFlag(FLAGS_max_tokens_limit));
+  options.max_tokens = absl::GetFlag(FLAGS_max_tokens_limit);
   ASSIGN_OR_RETURN(engine.schedule, DraftSchedule::Parse(absl::GetFlag(FLAGS_draft_schedule)));
-  RETURN_IF_ERROR(CheckAtLeast("threads", options.threads, 0));
-  RETURN_IF_ERROR(CheckAtLeast("max_sequences", engine.max_sequences, 1));
-  RETURN_IF_ERROR(CheckAtLeast("max_sessions", engine.max_sessions, 0));
-  RETURN_IF_ERROR(CheckAtLeast("queue_limit", engine.queue_limit, 0));
-  RETURN_IF_ERROR(CheckAtLeast("prefill_chunk", engine.prefill_chunk, 1));
-  RETURN_IF_ERROR(CheckAtLeast("prefill_budget", engine.prefill_budget, 1));
-  RETURN_IF_ERROR(CheckAtLeast("max_prompt_tokens", engine.max_prompt_tokens, 1));
-  RETURN_IF_ERROR(CheckAtLeast("max_tokens_limit", absl::GetFlag(FLAGS_max_tokens_limit), 1));
+  RETURN_IF_ERROR(Check(options));
   return options;
 }
 

@@ -12,8 +12,7 @@ Reply::Reply(uint64_t handle, GenerationInput input, std::shared_ptr<TokenSink> 
     : handle_(handle),
       input_(std::move(input)),
       sink_(std::move(sink)),
-      own_(kept == nullptr ? std::make_unique<Session>("", arrival, absl::InfiniteDuration())
-                           : nullptr),
+      own_(kept == nullptr ? std::make_unique<Session>(SessionOptions{}, arrival) : nullptr),
       session_(kept == nullptr ? own_.get() : kept),
       arrival_(arrival) {}
 

@@ -8,17 +8,17 @@
 
 namespace tandem {
 
-Session::Session(std::string id, absl::Time now, absl::Duration idle_timeout)
-    : last_used_at(now), id_(std::move(id)), opened_at_(now), idle_timeout_(idle_timeout) {}
+Session::Session(SessionOptions options, absl::Time now)
+    : last_used_at(now), options_(std::move(options)), opened_at_(now) {}
 
 SessionInfo Session::Info() const {
-  return {.id = id_,
+  return {.id = id(),
           .position = position(),
           .busy = busy,
           .resident = resident(),
           .opened_at = opened_at_,
           .last_used_at = last_used_at,
-          .idle_timeout = idle_timeout_};
+          .idle_timeout = options_.idle_timeout};
 }
 
 void Session::Append(absl::Span<const int32_t> tokens) {

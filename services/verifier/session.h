@@ -23,19 +23,29 @@ struct SessionInfo {
   absl::Duration idle_timeout;
 };
 
+// How a session is opened.
+struct SessionOptions {
+  std::string id = {};  // empty: one is chosen
+  absl::Duration idle_timeout = absl::InfiniteDuration();
+  std::string router_id = {};  // the router that it lives with; empty: none
+};
+
 // One sequence: its token ids and its recurrent state, which lies in a slot, or in host memory, or
 // (nothing consumed yet) nowhere. The state has consumed the first `consumed` tokens; the rest,
 // normally the last token only, is fed by the next pass. A session without id lives as long as its
 // one request. Engine thread only; must not outlive the RecurrentState.
 class Session final {
  public:
-  Session(std::string id, absl::Time now, absl::Duration idle_timeout);
+  Session(SessionOptions options, absl::Time now);
 
-  const std::string& id() const { return id_; }
-  bool kept() const { return !id_.empty(); }
+  const std::string& id() const { return options_.id; }
+  const std::string& router_id() const { return options_.router_id; }
+  bool kept() const { return !id().empty(); }
   SessionInfo Info() const;
   // Not busy, and unused for as long as it may be.
-  bool Expired(absl::Time now) const { return !busy && now - last_used_at >= idle_timeout_; }
+  bool Expired(absl::Time now) const {
+    return !busy && now - last_used_at >= options_.idle_timeout;
+  }
 
   const std::vector<int32_t>& tokens() const { return tokens_; }
   int64_t position() const { return static_cast<int64_t>(tokens_.size()); }
@@ -80,9 +90,8 @@ class Session final {
   };
   void Load(Copy copy);
 
-  const std::string id_;
+  const SessionOptions options_;
   const absl::Time opened_at_;
-  const absl::Duration idle_timeout_;
   std::vector<int32_t> tokens_;
   int64_t committed_ = 0;  // tokens in the state before the log
   int accepted_ = 0;       // log entries that belong to it

@@ -3,16 +3,13 @@
 #include <utility>
 
 #include "common/rpc/outcome.h"
+#include "common/rpc/page_token.h"
 #include "common/rpc/status.h"
+#include "common/rpc/timestamp.h"
 #include "common/rpc/validate.h"
-#include "google/protobuf/util/time_util.h"
 
 namespace tandem {
 namespace {
-
-google::protobuf::Timestamp ToTimestamp(absl::Time time) {
-  return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(time));
-}
 
 void Fill(const SessionInfo& info, const std::string& model, v1::Session* out) {
   out->set_session_id(info.id);
@@ -44,7 +41,9 @@ grpc::ServerUnaryReactor* SessionService::OpenSession(grpc::CallbackServerContex
                                                         : kDefaultIdleTimeoutSeconds);
   const UnaryCall call(context, metrics_, "OpenSession");
   (*parts)->engine->OpenSession(
-      request->session_id(), idle_timeout,
+      {.id = request->session_id(),
+       .idle_timeout = idle_timeout,
+       .router_id = request->router_id()},
       [parts = *parts, call, response](const absl::StatusOr<SessionInfo>& session) {
         if (session.ok()) Fill(*session, parts->model->name, response);
         call.Finish(WithRetry(session.status()));
@@ -74,19 +73,18 @@ grpc::ServerUnaryReactor* SessionService::ListSessions(grpc::CallbackServerConte
   const absl::StatusOr<const ServingParts*> parts = gate_->Enter();
   const absl::Status valid = parts.ok() ? ValidateListSessions(*request) : parts.status();
   if (!valid.ok()) return FinishUnary(*context, *metrics_, "ListSessions", valid);
-  const int size =
-      static_cast<int>(request->has_page_size() ? request->page_size() : kDefaultSessionPageSize);
+  const int size = PageSize(*request);
   const UnaryCall call(context, metrics_, "ListSessions");
   // One more than a page tells whether there is another.
   (*parts)->engine->ListSessions(
-      request->page_token(), size + 1,
+      *PageStart(*request), size + 1,
       [parts = *parts, call, response, size](std::vector<SessionInfo> sessions) {
         const bool more = static_cast<int>(sessions.size()) > size;
         if (more) sessions.resize(size);
         for (const SessionInfo& info : sessions) {
           Fill(info, parts->model->name, response->add_sessions());
         }
-        if (more) response->set_next_page_token(sessions.back().id);
+        if (more) response->set_next_page_token(PageTokenAfter(sessions.back().id));
         call.Finish(absl::OkStatus());
       });
   return call.reactor();

@@ -7,9 +7,9 @@
 
 namespace tandem {
 
-absl::StatusOr<Session*> SessionTable::Open(std::string id, absl::Time now,
-                                            absl::Duration idle_timeout) {
-  if (id.empty()) id = absl::StrCat("s-", RandomId());
+absl::StatusOr<Session*> SessionTable::Open(SessionOptions options, absl::Time now) {
+  if (options.id.empty()) options.id = absl::StrCat("s-", RandomId());
+  const std::string id = options.id;
   if (sessions_.count(id) > 0) {
     return absl::AlreadyExistsError(absl::StrCat("session_id: session \"", id, "\" is open"));
   }
@@ -17,10 +17,9 @@ absl::StatusOr<Session*> SessionTable::Open(std::string id, absl::Time now,
     return absl::ResourceExhaustedError(
         absl::StrCat("all ", max_sessions_, " sessions are open; close one or try again later"));
   }
-  auto session = std::make_unique<Session>(id, now, idle_timeout);
-  Session* const opened = session.get();
-  sessions_.emplace(std::move(id), std::move(session));
-  return opened;
+  // A router that has no stream yet has as long as one that lost its own.
+  if (!options.router_id.empty()) routers_.try_emplace(options.router_id, Router{.left_at = now});
+  return (sessions_[id] = std::make_unique<Session>(std::move(options), now)).get();
 }
 
 Session* SessionTable::Find(const std::string& id) const {
@@ -46,11 +45,35 @@ std::vector<SessionInfo> SessionTable::List(const std::string& after, int limit)
   return listed;
 }
 
-std::vector<std::string> SessionTable::Expired(absl::Time now) const {
+void SessionTable::RouterJoined(const std::string& router_id) { ++routers_[router_id].streams; }
+
+void SessionTable::RouterLeft(const std::string& router_id, absl::Time now) {
+  Router& router = routers_[router_id];
+  --router.streams;
+  router.left_at = now;
+}
+
+std::set<std::string> SessionTable::GoneRouters(absl::Time now) const {
+  std::set<std::string> gone;
+  for (const auto& [id, router] : routers_) {
+    if (router.streams == 0 && now - router.left_at >= router_grace_) gone.insert(id);
+  }
+  return gone;
+}
+
+std::vector<std::string> SessionTable::Expired(absl::Time now) {
+  const std::set<std::string> gone = GoneRouters(now);
+  std::set<std::string> forgotten = gone;
   std::vector<std::string> expired;
   for (const auto& [id, session] : sessions_) {
-    if (session->Expired(now)) expired.push_back(id);
+    const bool orphan = gone.count(session->router_id()) > 0;
+    if (session->busy) {
+      forgotten.erase(session->router_id());
+    } else if (orphan || session->Expired(now)) {
+      expired.push_back(id);
+    }
   }
+  for (const std::string& id : forgotten) routers_.erase(id);
   return expired;
 }
 

@@ -42,6 +42,7 @@ struct Step::Memory {
   View<float> logprobs;         // [B, kDepths]
   View<int32_t> top_ids;        // [B, kDepths, kMaxTopLogprobs]
   View<float> top_values;       // as top_ids
+  View<float> margins;          // [B, kDepths]
   View<float> scratch;          // [threads, 2V]
   std::vector<int> bias_count;  // [S]
   std::vector<int> end_count;   // [S]
@@ -53,6 +54,7 @@ struct Step::Memory {
   std::vector<float> host_logprobs;    // [B, kDepths]
   std::vector<int32_t> host_top_ids;   // [B, kDepths, kMaxTopLogprobs]
   std::vector<float> host_top_values;  // as host_top_ids
+  std::vector<float> host_margins;     // [B, kDepths]
 };
 
 Step::Step(Backend* backend, const Rwkv7* model, RecurrentState* state, const Options& options)
@@ -85,6 +87,7 @@ absl::StatusOr<std::unique_ptr<Step>> Step::Create(Backend* backend, const Rwkv7
   RETURN_IF_ERROR(Allocate(backend, lanes * kDepths, &m.logprobs));
   RETURN_IF_ERROR(Allocate(backend, lanes * kDepths * kMaxTopLogprobs, &m.top_ids));
   RETURN_IF_ERROR(Allocate(backend, lanes * kDepths * kMaxTopLogprobs, &m.top_values));
+  RETURN_IF_ERROR(Allocate(backend, lanes * kDepths, &m.margins));
   RETURN_IF_ERROR(Allocate(backend, 2 * vocab * backend->threads(), &m.scratch));
   m.bias_count.assign(slots, 0);
   m.end_count.assign(slots, 0);
@@ -93,6 +96,7 @@ absl::StatusOr<std::unique_ptr<Step>> Step::Create(Backend* backend, const Rwkv7
   m.host_logprobs.resize(lanes * kDepths);
   m.host_top_ids.resize(lanes * kDepths * kMaxTopLogprobs);
   m.host_top_values.resize(lanes * kDepths * kMaxTopLogprobs);
+  m.host_margins.resize(lanes * kDepths);
   return step;
 }
 
@@ -173,6 +177,7 @@ AcceptArgs Step::Args(int lanes, int rows) const {
       .logprobs = m.logprobs,
       .top_ids = m.top_ids,
       .top_values = m.top_values,
+      .margins = m.margins,
       .scratch = m.scratch};
 }
 
@@ -192,6 +197,7 @@ std::vector<LaneChoice> Step::ReadChoices(absl::Span<const StepLane> lanes) {
     wants_logprobs |= lane.choose && lane.sampling->top_logprobs >= 0;
   backend_->CopyOut(m.host_emitted.data(), m.emitted.data, count * sizeof(int32_t));
   backend_->CopyOut(m.host_tokens.data(), m.tokens.data, count * kDepths * sizeof(int32_t));
+  backend_->CopyOut(m.host_margins.data(), m.margins.data, count * kDepths * sizeof(float));
   if (wants_logprobs) {
     backend_->CopyOut(m.host_logprobs.data(), m.logprobs.data, count * kDepths * sizeof(float));
     const size_t top = count * kDepths * kMaxTopLogprobs;
@@ -209,6 +215,9 @@ std::vector<LaneChoice> Step::ReadChoices(absl::Span<const StepLane> lanes) {
     CHECK_LE(emitted, static_cast<int>(lanes[i].drafts.size()) + 1);
     choices[i].accepted = emitted - 1;
     choices[i].tokens.assign(&m.host_tokens[i * kDepths], &m.host_tokens[i * kDepths] + emitted);
+    const auto margins = m.host_margins.begin() + static_cast<int64_t>(i * kDepths);
+    choices[i].near_ties = static_cast<int>(
+        std::count_if(margins, margins + emitted, [](float margin) { return margin < kNearTie; }));
     if (lanes[i].sampling->top_logprobs < 0) continue;
     const int listed = std::min(lanes[i].sampling->top_logprobs, listed_at_most);
     for (int r = 0; r < emitted; ++r) {

@@ -24,11 +24,15 @@ struct StepLane {
   const Sampling* sampling = nullptr;
 };
 
+// A smaller gap between two logits may be a matter of rounding.
+inline constexpr float kNearTie = 2e-3f;
+
 // What a lane chose: s_0 .. s_accepted.
 struct LaneChoice {
   int accepted = 0;
   std::vector<int32_t> tokens = {};
   std::vector<TokenLogprobEntry> logprobs = {};  // empty, or one per token
+  int near_ties = 0;  // greedy choices that lie above the next best logit by less than kNearTie
 };
 
 // Forward and Accept of one plan, with the memory that both need and each slot's penalty counts,

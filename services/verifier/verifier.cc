@@ -89,11 +89,12 @@ ServedModel Describe(const VerifierOptions& options, const Loaded& loaded) {
           .backend = loaded.backend->name(),
           .schedule = options.engine.schedule.text(),
           .max_prompt_tokens = static_cast<uint32_t>(options.engine.max_prompt_tokens),
-          .max_tokens = options.max_tokens};
+          .max_tokens = static_cast<uint32_t>(options.max_tokens)};
 }
 
 std::vector<std::string> HealthNames() {
-  return {"tandem.v1.GenerationService", "tandem.v1.SessionService", "tandem.v1.WorkerService"};
+  return {v1::GenerationService::service_full_name(), v1::SessionService::service_full_name(),
+          v1::WorkerService::service_full_name()};
 }
 
 void ShowInfo(MetricsPage& page, const ServedModel& model, const MtpFile* sidecar) {
@@ -136,7 +137,8 @@ class Verifier final {
     SetServingState(*page_, "loading");
     ASSIGN_OR_RETURN(server_, ServerRunner::Start({.address = options_.address,
                                                    .services = {&generation_, &session_, &worker_},
-                                                   .health_names = HealthNames()}));
+                                                   .health_names = HealthNames(),
+                                                   .page = page_.get()}));
     RETURN_IF_ERROR(LoadAll());
     engine_->Start();
     gate_.Open(&parts_);
@@ -190,6 +192,7 @@ class Verifier final {
   }
 
   void Observe(const EngineLoad& load) {
+    metrics_->drafter_attached.Set(drafts_->status().attached ? 1 : 0);
     const bool live = load.stalled < options_.stall_limit;
     if (live == live_) return;
     live_ = live;
@@ -219,6 +222,7 @@ class Verifier final {
 }  // namespace
 
 absl::Status RunVerifier(const VerifierOptions& options, StopSignals& signals) {
+  RETURN_IF_ERROR(PrepareReadyFile(options.ready_file));
   ASSIGN_OR_RETURN(std::unique_ptr<MetricsPage> page, MetricsPage::Create(options.metrics_address));
   return Verifier(options, std::move(page), &signals).Run();
 }

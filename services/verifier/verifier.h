@@ -23,7 +23,7 @@ struct VerifierOptions {
   std::string draft_socket;
   std::string mtp_path = "auto";
   bool mtp_force = false;
-  uint32_t max_tokens = 0;  // of a reply
+  int max_tokens = 0;  // of a reply
   absl::Duration max_request_time = absl::Hours(1);
   absl::Duration drain_timeout = absl::Seconds(30);
   absl::Duration stall_limit = absl::Seconds(30);  // without progress: not alive

@@ -28,6 +28,7 @@ v1::WorkerLoad ToMessage(const EngineLoad& load, const ServingParts& parts) {
   message.set_active(static_cast<uint32_t>(load.active));
   message.set_queued(static_cast<uint32_t>(load.queued));
   message.set_sessions(static_cast<uint32_t>(load.sessions));
+  message.set_max_sessions(static_cast<uint32_t>(load.max_sessions));
   Fill(parts.handoff(), parts.model->schedule, message.mutable_drafter());
   return message;
 }
@@ -124,21 +125,26 @@ grpc::ServerWriteReactor<v1::VocabularyChunk>* WorkerService::GetVocabulary(
 }
 
 grpc::ServerWriteReactor<v1::WorkerLoad>* WorkerService::WatchLoad(
-    grpc::CallbackServerContext* context, const v1::WatchLoadRequest*) {
+    grpc::CallbackServerContext* context, const v1::WatchLoadRequest* request) {
+  absl::StatusOr<const ServingParts*> parts = gate_->Enter();
+  if (const absl::Status valid = ValidateWatchLoad(*request); !valid.ok()) parts = valid;
+  Engine* const engine = parts.ok() ? (*parts)->engine : nullptr;
+  const std::string router_id = request->router_id();
   const auto self = std::make_shared<std::weak_ptr<Watch>>();
-  const auto writer =
-      Watch::Create(context, &Replace, {.done = [this, self](absl::StatusCode code) {
-                      absl::MutexLock lock(&mutex_);
-                      watches_.remove(self->lock());
-                      CountOutcome(*metrics_, "WatchLoad", code);
-                    }});
+  const auto writer = Watch::Create(
+      context, &Replace, {.done = [this, self, engine, router_id](absl::StatusCode code) {
+        if (engine != nullptr && !router_id.empty()) engine->RouterLeft(router_id);
+        absl::MutexLock lock(&mutex_);
+        watches_.remove(self->lock());
+        CountOutcome(*metrics_, "WatchLoad", code);
+      }});
   *self = writer;
-  const absl::StatusOr<const ServingParts*> parts = gate_->Enter();
   if (!parts.ok()) {
     writer->End(parts.status(), parts.status().code());
     return writer.get();
   }
-  writer->Push(ToMessage((*parts)->engine->load(), **parts), 0);
+  if (!router_id.empty()) engine->RouterJoined(router_id);
+  writer->Push(ToMessage(engine->load(), **parts), 0);
   bool stopping = false;
   {
     absl::MutexLock lock(&mutex_);

@@ -59,6 +59,7 @@ class AcceptFixture final {
     logprobs.assign(outputs, kPoison);
     top_ids.assign(outputs * kMaxTopLogprobs, -7);
     top_values.assign(outputs * kMaxTopLogprobs, kPoison);
+    margins.assign(outputs, kPoison);
     std::vector<float> scratch(2 * static_cast<size_t>(vocab_) * scratch_lanes, kPoison);
     backend.Accept({.vocab = vocab_,
                     .usable_vocab = usable_vocab_,
@@ -74,6 +75,7 @@ class AcceptFixture final {
                     .logprobs = {logprobs.data(), logprobs.size()},
                     .top_ids = {top_ids.data(), top_ids.size()},
                     .top_values = {top_values.data(), top_values.size()},
+                    .margins = {margins.data(), margins.size()},
                     .scratch = {scratch.data(), scratch.size()}});
     std::vector<std::vector<int32_t>> result;
     for (size_t i = 0; i < lanes.size(); ++i) {
@@ -102,7 +104,7 @@ class AcceptFixture final {
   std::vector<uint8_t> seen;      // [S, V]
   std::vector<int32_t> accepted;  // [S]
   std::vector<int32_t> emitted, tokens, top_ids;
-  std::vector<float> logprobs, top_values;
+  std::vector<float> logprobs, top_values, margins;
 };
 
 }  // namespace tandem

@@ -20,6 +20,7 @@ VerifierFacts Verifier() {
   facts.width = 768;
   facts.taps[0] = 3;
   facts.taps[1] = 7;
+  facts.sidecar = {.kind = "mtp", .depth = 3, .window = 512, .max_drafts = 8, .hash = "ab12"};
   return facts;
 }
 
@@ -32,8 +33,7 @@ DrafterFacts Drafter() {
   facts.width = 768;
   facts.taps[0] = 3;
   facts.taps[1] = 7;
-  facts.depth = 3;
-  facts.max_drafts = 8;
+  facts.sidecar = Verifier().sidecar;
   return facts;
 }
 
@@ -64,8 +64,13 @@ TEST(DraftHandshakeTest, EveryDifferenceHasItsWord) {
       {"MODEL_MISMATCH", "width 1024", [](auto& f) { f.width = 1024; }},
       {"MODEL_MISMATCH", "layers 2 and 7", [](auto& f) { f.taps[0] = 2; }},
       {"MODEL_MISMATCH", "layers 3 and 8", [](auto& f) { f.taps[1] = 8; }},
-      {"MODEL_MISMATCH", "", [](auto& f) { f.depth = 0; }},
-      {"MODEL_MISMATCH", "", [](auto& f) { f.max_drafts = -1; }},
+      {"MODEL_MISMATCH", "", [](auto& f) { f.sidecar.depth = 0; }},
+      {"MODEL_MISMATCH", "", [](auto& f) { f.sidecar.max_drafts = -1; }},
+      {"SIDECAR_DIFFERS", "eagle", [](auto& f) { f.sidecar.kind = "eagle"; }},
+      {"SIDECAR_DIFFERS", "depth 4", [](auto& f) { f.sidecar.depth = 4; }},
+      {"SIDECAR_DIFFERS", "window 256", [](auto& f) { f.sidecar.window = 256; }},
+      {"SIDECAR_DIFFERS", "at most 7", [](auto& f) { f.sidecar.max_drafts = 7; }},
+      {"SIDECAR_DIFFERS", "ab13", [](auto& f) { f.sidecar.hash = "ab13"; }},
   };
   for (const Case& c : cases) {
     DrafterFacts drafter = Drafter();
@@ -89,6 +94,11 @@ TEST(DraftHandshakeTest, ForceLetsNameAndLayersPassButNotShapes) {
   DrafterFacts tapped = drafter;
   tapped.taps[0] = 2;
   EXPECT_TRUE(CheckDrafter(Verifier(), tapped).has_value());
+  DrafterFacts retrained = drafter;
+  retrained.sidecar = {.kind = "mtp", .depth = 4, .window = 256, .max_drafts = 8, .hash = "ab13"};
+  EXPECT_FALSE(CheckDrafter(Verifier(), retrained).has_value());
+  retrained.sidecar.kind = "eagle";
+  EXPECT_TRUE(CheckDrafter(Verifier(), retrained).has_value());
   DrafterFacts foreign = drafter;
   foreign.identity.boot_id = "other";
   EXPECT_TRUE(CheckDrafter(Verifier(), foreign).has_value());

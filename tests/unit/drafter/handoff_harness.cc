@@ -20,6 +20,9 @@ std::string SocketPath() {
   return absl::StrCat(::testing::TempDir(), "/handoff-", getpid(), "-", ++count, ".sock");
 }
 
+const SidecarTraits kSidecar = {
+    .kind = "mtp", .depth = 3, .window = 512, .max_drafts = kMaxDrafts, .hash = "1234"};
+
 }  // namespace
 
 HandoffHarness::HandoffHarness(DraftDeadline::Options deadline, double release_window_seconds)
@@ -41,6 +44,7 @@ HandoffHarness::HandoffHarness(DraftDeadline::Options deadline, double release_w
   options.facts.taps[0] = 1;
   options.facts.taps[1] = 3;
   options.weight_descriptors = {embedding->fd(), head->fd()};
+  options.facts.sidecar = kSidecar;
   options.sidecar = "some sidecar";
   attachment =
       std::make_unique<DraftAttachment>(options, blocks.get(), descriptors.get(), metrics.get());
@@ -64,10 +68,7 @@ DrafterFacts HandoffHarness::Facts() const {
   facts.width = kTestSizes.width;
   facts.taps[0] = 1;
   facts.taps[1] = 3;
-  facts.kind = "mtp";
-  facts.depth = 3;
-  facts.window = 512;
-  facts.max_drafts = kMaxDrafts;
+  facts.sidecar = kSidecar;
   return facts;
 }
 

@@ -25,7 +25,8 @@ int main(int argc, char** argv) {
                      .taps = {1, 3},
                      .depth = 3,
                      .window = 512,
-                     .max_drafts = tandem::kMaxDrafts};
+                     .max_drafts = tandem::kMaxDrafts,
+                     .hash = "1234"};
   options.make_backend = [] { return tandem::MakeCpuBackend(1); };
   options.make_drafter =
       [delay_ms](

@@ -109,7 +109,8 @@ std::unique_ptr<AttachClient> ServiceHarness::Dial(uint64_t closed_epoch,
                    .taps = {1, 3},
                    .depth = 3,
                    .window = 512,
-                   .max_drafts = kMaxDrafts};
+                   .max_drafts = kMaxDrafts,
+                   .hash = "1234"};
   hello.closed_epoch = closed_epoch;
   return std::make_unique<AttachClient>(socket, hello);
 }

@@ -243,6 +243,10 @@ class FakeSessions final : public v1::SessionService::Service {
   grpc::Status OpenSession(grpc::ServerContext*, const v1::OpenSessionRequest* request,
                            v1::Session* response) override {
     const absl::MutexLock lock(&fake_->mutex_);
+    fake_->router_ids_.insert(request->router_id());
+    if (fake_->sessions_.size() >= fake_->behaviour_.max_sessions.value_or(1000)) {
+      return {grpc::StatusCode::RESOURCE_EXHAUSTED, "sessions"};
+    }
     if (!fake_->sessions_.emplace(request->session_id(), std::vector<uint32_t>()).second) {
       return {grpc::StatusCode::ALREADY_EXISTS, "taken"};
     }
@@ -289,7 +293,7 @@ class FakeWorker final : public v1::WorkerService::Service {
     }
     return grpc::Status::OK;
   }
-  grpc::Status WatchLoad(grpc::ServerContext* context, const v1::WatchLoadRequest*,
+  grpc::Status WatchLoad(grpc::ServerContext* context, const v1::WatchLoadRequest* request,
                          grpc::ServerWriter<v1::WorkerLoad>* writer) override {
     for (;;) {
       v1::WorkerLoad load;
@@ -298,6 +302,10 @@ class FakeWorker final : public v1::WorkerService::Service {
         if (fake_->stopping_) return grpc::Status::OK;
         load.set_instance_id(fake_->instance_id_);
         load.set_accepting(fake_->behaviour_.accepting);
+        fake_->router_ids_.insert(request->router_id());
+        load.set_sessions(static_cast<uint32_t>(fake_->sessions_.size()));
+        const std::optional<uint32_t> max_sessions = fake_->behaviour_.max_sessions;
+        if (max_sessions.has_value()) load.set_max_sessions(*max_sessions);
         load.set_state_slots(fake_->behaviour_.slots);
         load.set_state_slots_used(fake_->behaviour_.slots_used +
                                   static_cast<uint32_t>(fake_->live_.size()));
@@ -358,24 +366,14 @@ void FakeVerifier::Kill() {
 
 std::string FakeVerifier::address() const { return absl::StrCat("127.0.0.1:", port_); }
 
-void FakeVerifier::Edit(const std::function<void(FakeBehaviour&)>& edit) {
-  const absl::MutexLock lock(&mutex_);
-  edit(behaviour_);
-}
-
 std::vector<v1::GenerateRequest> FakeVerifier::requests() const {
   const absl::MutexLock lock(&mutex_);
   return requests_;
 }
 
-int FakeVerifier::running() const {
+std::set<std::string> FakeVerifier::router_ids() const {
   const absl::MutexLock lock(&mutex_);
-  return static_cast<int>(live_.size());
-}
-
-int FakeVerifier::cancelled() const {
-  const absl::MutexLock lock(&mutex_);
-  return cancelled_;
+  return router_ids_;
 }
 
 std::map<std::string, std::vector<uint32_t>> FakeVerifier::sessions() const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct FakeBehaviour {
   bool accepting = true;
   std::string model_hash = "00000000000000aa";
   uint32_t max_prompt_tokens = 1 << 20;
+  std::optional<uint32_t> max_sessions = {};  // told and kept
 };
 
 // A verifier's services without a model, in this process.
@@ -52,14 +54,26 @@ class FakeVerifier final {
   void Kill();
 
   std::string address() const;
-  void Edit(const std::function<void(FakeBehaviour&)>& edit);
+  void Edit(const std::function<void(FakeBehaviour&)>& edit) {
+    const absl::MutexLock lock(&mutex_);
+    edit(behaviour_);
+  }
   // Generate requests in the order of their arrival.
   std::vector<v1::GenerateRequest> requests() const;
-  int running() const;
-  int cancelled() const;  // calls that ended because the client cancelled
+  int running() const {
+    const absl::MutexLock lock(&mutex_);
+    return static_cast<int>(live_.size());
+  }
+  // Calls that ended because the client cancelled.
+  int cancelled() const {
+    const absl::MutexLock lock(&mutex_);
+    return cancelled_;
+  }
   // Tokens of every session.
   std::map<std::string, std::vector<uint32_t>> sessions() const;
   void DropSessions();
+  // router_id of every WatchLoad and OpenSession so far.
+  std::set<std::string> router_ids() const;
   // Metadata value of the last Generate, empty if absent.
   std::string last_metadata(const std::string& key) const;
 
@@ -86,6 +100,7 @@ class FakeVerifier final {
   std::map<std::string, Live> live_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Finished> finished_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::vector<uint32_t>> sessions_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> router_ids_ ABSL_GUARDED_BY(mutex_);
   int cancelled_ ABSL_GUARDED_BY(mutex_) = 0;
   int port_ = 0;
   std::unique_ptr<Services> services_;

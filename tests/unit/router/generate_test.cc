@@ -132,8 +132,14 @@ TEST_F(GenerateTest, TraceAndPriorityReachTheVerifier) {
     context.AddMetadata("tandem-priority", "7");
   });
   EXPECT_EQ(verifiers_[0]->last_metadata("traceparent"), kParent);
-  EXPECT_EQ(verifiers_[0]->last_metadata("tandem-priority"), "7");
   EXPECT_EQ(last().priority(), 7);
+  v1::GenerateRequest request = TextRequest("x");
+  request.set_priority(-2);
+  const Collected all = Generate(request, [](grpc::ClientContext& context) {
+    context.AddMetadata("tandem-priority", "loud");
+  });
+  EXPECT_TRUE(all.finished.has_value()) << all.status;
+  EXPECT_EQ(last().priority(), -2);
 }
 
 TEST_F(GenerateTest, AMegabyteOfTextWorks) {

@@ -105,9 +105,7 @@ TEST(Plan, TheVerifierGetsIdsAndTheSeedButNoText) {
   EXPECT_TRUE(plan->IsStopToken(7));
   EXPECT_TRUE(plan->IsStopToken(0));
   EXPECT_FALSE(plan->IsStopToken(8));
-  request.set_priority(-3);
   request.mutable_stopping()->set_ignore_eos(true);
-  EXPECT_EQ(Make(request, {}, {.priority = 5})->base.priority(), -3) << "the field wins";
   EXPECT_FALSE(Make(request)->IsStopToken(0));
 }
 

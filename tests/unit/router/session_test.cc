@@ -134,7 +134,7 @@ TEST_F(SessionTest, PositionAndWriterAreChecked) {
   request.mutable_session()->set_expected_position(1);
   const Collected wrong = Generate(request);
   EXPECT_EQ(wrong.status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(ErrorReason(wrong.status), "POSITION_MISMATCH");
+  EXPECT_EQ(ErrorReason(wrong.status), "POSITION_DIFFERS");
   EXPECT_EQ(Generate(Turn("nobody", "x")).status.code(), absl::StatusCode::kNotFound);
   verifier.Edit([](FakeBehaviour& b) { b.step = absl::Milliseconds(50); });
   std::thread writer([&] { Generate(Turn(id, "hello")); });

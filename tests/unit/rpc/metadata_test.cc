@@ -14,16 +14,16 @@ namespace {
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 constexpr char kParent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-absl::StatusOr<RequestMetadata> Parse(const Pairs& pairs) {
+absl::StatusOr<RequestMetadata> Parse(const Pairs& pairs, const v1::GenerateRequest& request = {}) {
   std::multimap<grpc::string_ref, grpc::string_ref> metadata;
   for (const auto& [key, value] : pairs) metadata.emplace(key, value);
-  return ParseMetadata(metadata);
+  return ParseMetadata(metadata, request);
 }
 
 TEST(Metadata, AbsentKeysAreFine) {
   const auto parsed = Parse({{"user-agent", "x"}});
   ASSERT_TRUE(parsed.ok());
-  EXPECT_FALSE(parsed->priority.has_value());
+  EXPECT_EQ(parsed->priority, 0);
   EXPECT_TRUE(parsed->traceparent.empty());
 }
 
@@ -69,6 +69,19 @@ TEST(Metadata, RepeatedKeysAreRefused) {
     ASSERT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << pair.first;
     EXPECT_EQ(FieldViolations(parsed.status())[0].field, pair.first);
   }
+}
+
+TEST(Metadata, TheFieldWinsOverWhateverThePriorityKeySays) {
+  v1::GenerateRequest request;
+  request.set_priority(-3);
+  for (const char* value : {"7", "loud", "", "101"}) {
+    const auto parsed = Parse({{"tandem-priority", value}}, request);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(parsed->priority, -3);
+  }
+  EXPECT_TRUE(Parse({{"tandem-priority", "1"}, {"tandem-priority", "2"}}, request).ok());
+  request.set_priority(0);
+  EXPECT_EQ(Parse({{"tandem-priority", "7"}}, request)->priority, 0) << "zero is set, not absent";
 }
 
 }  // namespace

@@ -241,5 +241,14 @@ TEST(ValidateGenerate, AVerifierTakesIdsOnly) {
   EXPECT_EQ(FieldViolations(stops)[0].field, "stopping.stop_texts");
 }
 
+TEST(ValidateGenerate, NumbersAreToldWithAllTheirDigits) {
+  v1::GenerateRequest request;
+  request.mutable_tokens()->add_ids(1);
+  request.mutable_stopping()->set_max_tokens(4'294'967'295U);
+  const absl::Status status = ValidateGenerate(
+      request, {.vocabulary_size = 10, .max_prompt_tokens = 10, .max_tokens = 12'345'678});
+  EXPECT_EQ(status.message(), "stopping.max_tokens: is 4294967295, must be from 1 to 12345678");
+}
+
 }  // namespace
 }  // namespace tandem

@@ -26,6 +26,8 @@ TEST(EngineAdmission, OverloadIsRefusedAtOnceWithARetryHint) {
     const ReplyFailed failed = *sinks[i]->failed();
     EXPECT_EQ(failed.status.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(failed.reason, "QUEUE_FULL");
+    EXPECT_NE(failed.status.message().find("all 2 sequences"), absl::string_view::npos);
+    EXPECT_NE(failed.status.message().find("as may (3)"), absl::string_view::npos) << failed.status;
     EXPECT_TRUE(failed.retryable);
     EXPECT_GT(failed.retry_after, absl::ZeroDuration());
     EXPECT_FALSE(sinks[i]->started());

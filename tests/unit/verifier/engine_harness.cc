@@ -134,10 +134,11 @@ absl::Status EngineHarness::Cancel(const std::string& request_id, std::optional<
   return result;
 }
 
-absl::StatusOr<SessionInfo> EngineHarness::Open(const std::string& id,
-                                                absl::Duration idle_timeout) {
+absl::StatusOr<SessionInfo> EngineHarness::Open(const std::string& id, absl::Duration idle_timeout,
+                                                const std::string& router_id) {
   absl::StatusOr<SessionInfo> result = absl::UnknownError("not answered");
-  engine_->OpenSession(id, idle_timeout, [&result](auto session) { result = std::move(session); });
+  engine_->OpenSession({.id = id, .idle_timeout = idle_timeout, .router_id = router_id},
+                       [&result](auto session) { result = std::move(session); });
   Turn();
   return result;
 }

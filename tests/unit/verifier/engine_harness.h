@@ -86,7 +86,8 @@ class EngineHarness final {
 
   absl::Status Cancel(const std::string& request_id, std::optional<int64_t> retain = {});
   absl::StatusOr<SessionInfo> Open(const std::string& id,
-                                   absl::Duration idle_timeout = absl::Seconds(600));
+                                   absl::Duration idle_timeout = absl::Seconds(600),
+                                   const std::string& router_id = "");
   absl::StatusOr<SessionInfo> Describe(const std::string& id);
   absl::Status Close(const std::string& id);
 

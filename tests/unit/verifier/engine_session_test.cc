@@ -206,6 +206,7 @@ TEST(EngineSessions, TheLimitOfSessionsIsRefusedAtTheDoor) {
   EngineHarness harness(options);
   EXPECT_TRUE(harness.Open("").ok());
   EXPECT_TRUE(harness.Open("").ok());
+  EXPECT_EQ(harness.engine().load().sessions, harness.engine().load().max_sessions);
   EXPECT_EQ(harness.Open("").status().code(), absl::StatusCode::kResourceExhausted);
 }
 

@@ -1,4 +1,4 @@
-#include "services/router/reply_sinks.h"
+#include "common/rpc/reply_sink.h"
 
 #include "common/rpc/generate_merge.h"
 #include "common/rpc/outcome.h"

@@ -4,14 +4,25 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/rpc/stream.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
-#include "services/router/reply_sink.h"
 #include "tandem/v1/generation.pb.h"
 
 namespace tandem {
+
+// Where a reply goes: a stream or a single answer. Thread-safe; nothing blocks.
+class ReplySink {
+ public:
+  virtual ~ReplySink() = default;
+  // `tokens` of it wait for a slow client until they are written.
+  virtual void Send(v1::GenerateResponse message, int tokens) = 0;
+  // `outcome` is what trailer and metrics say. Only the first End counts.
+  virtual void End(const absl::Status& status, absl::StatusCode outcome) = 0;
+  virtual int pending_tokens() const = 0;
+};
 
 // A reply as the events of Generate.
 class StreamSink final : public ReplySink {
