@@ -19,11 +19,11 @@ struct DraftMixArgs;
 struct EmbedArgs;
 struct HeadArgs;
 struct LinearArgs;
+struct Matrix;
 struct ReplayArgs;
 struct TimeMixCoreArgs;
 struct TimeMixInArgs;
 struct TimeMixOutArgs;
-enum class WeightFormat : int32_t;
 
 // Memory that another process can map: a file descriptor on the CPU, an IPC handle on a GPU.
 struct ExportHandle {
@@ -62,10 +62,11 @@ class Backend {
   virtual void Zero(void* to, size_t bytes) = 0;
   virtual void Wait() = 0;
 
-  // Weights: bytes of a packed [rows, cols] matrix, and the packing of a host matrix into backend
-  // memory of that size (64-byte aligned). The result is Matrix{format, rows, cols, to}.
-  virtual size_t PackedBytes(WeightFormat format, int rows, int cols) const = 0;
-  virtual void Pack(void* to, WeightFormat format, const uint16_t* bf16, int rows, int cols) = 0;
+  // Weights: bytes of a matrix as `shape` says (its data is not looked at), and the packing of a
+  // host matrix [rows, cols] of bf16 into backend memory of that size (64-byte aligned), which
+  // rounds it to the format. The result is `shape` with data = to.
+  virtual size_t PackedBytes(const Matrix& shape) const = 0;
+  virtual void Pack(void* to, const Matrix& shape, const uint16_t* bf16) = 0;
 
   // Ops; each contract stands in kernels/<op>/<op>.h.
   virtual void Embed(const EmbedArgs& args) = 0;

@@ -16,12 +16,15 @@ enum class WeightFormat : int32_t {
 };
 
 // A weight matrix [rows, cols] = [outputs, inputs] in the memory layout of one backend; see
-// Backend::Pack. The layout depends on format, rows and cols only, so a process that maps another's
+// Backend::Pack. The layout depends on the other fields only, so a process that maps another's
 // packed memory can use it as it is.
 struct Matrix {
   WeightFormat format = WeightFormat::kBf16;
   int rows = 0;  // outputs
   int cols = 0;  // inputs
+  // Packed for inputs most of which are zero, as after Epilogue::kReluSquare: a backend may then
+  // read only the weights of the others.
+  bool sparse_inputs = false;
   const void* data = nullptr;
 };
 

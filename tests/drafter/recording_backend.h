@@ -39,11 +39,11 @@ class RecordingBackend final : public Backend {
   void Copy(void* to, const void* from, size_t n) override { real_->Copy(to, from, n); }
   void Zero(void* to, size_t bytes) override { real_->Zero(to, bytes); }
   void Wait() override { real_->Wait(); }
-  size_t PackedBytes(WeightFormat format, int rows, int cols) const override {
-    return real_->PackedBytes(format, rows, cols);
+  size_t PackedBytes(const Matrix& shape) const override {
+    return real_->PackedBytes(shape);
   }
-  void Pack(void* to, WeightFormat format, const uint16_t* bf16, int rows, int cols) override {
-    real_->Pack(to, format, bf16, rows, cols);
+  void Pack(void* to, const Matrix& shape, const uint16_t* bf16) override {
+    real_->Pack(to, shape, bf16);
   }
   void Embed(const EmbedArgs& args) override { real_->Embed(args); }
   void TimeMixIn(const TimeMixInArgs& args) override { real_->TimeMixIn(args); }

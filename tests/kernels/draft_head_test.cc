@@ -70,9 +70,10 @@ TEST_F(DraftHeadTest, TieTakesTheMoreFrequentAndNanNeverWins) {
   mark(5, 2.0f);
   mark(7, 1.0f);
   mark(9, std::numeric_limits<float>::quiet_NaN());
-  void* memory = backend_->Allocate(backend_->PackedBytes(WeightFormat::kBf16, kVocab, kWidth));
-  backend_->Pack(memory, WeightFormat::kBf16, bf16.data(), kVocab, kWidth);
-  const Matrix head{.format = WeightFormat::kBf16, .rows = kVocab, .cols = kWidth, .data = memory};
+  Matrix head{.rows = kVocab, .cols = kWidth};
+  void* memory = backend_->Allocate(backend_->PackedBytes(head));
+  backend_->Pack(memory, head, bf16.data());
+  head.data = memory;
   std::vector<float> x(kWidth, 0.0f);
   x[0] = 1.0f;
   const std::vector<float> ones(kWidth, 1.0f);
