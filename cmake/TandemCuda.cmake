@@ -7,6 +7,8 @@ if(TANDEM_SANITIZE)
 else()
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
+    # The runtime is linked statically, so that a machine needs no more than a driver.
+    set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
     enable_language(CUDA)
     # CMake 3.25 does not know this toolkit's C++20 flag.
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)

@@ -112,6 +112,7 @@ absl::Status DraftSession::Prove(const AttachOffer& offer, const ipc::BlockView&
   }
   ipc::FeatureHeader feature_header;
   backend_->CopyOut(&feature_header, features, sizeof(feature_header));
+  backend_->Wait();
   if (feature_header.magic != ipc::kMagic) {
     return absl::FailedPreconditionError(
         "NONCE_FAILED: the mapped feature memory is not the one that was offered");
