@@ -24,7 +24,7 @@ namespace tandem {
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-constexpr int CeilDiv(int a, int b) { return (a + b - 1) / b; }
+__host__ __device__ constexpr int CeilDiv(int a, int b) { return (a + b - 1) / b; }
 
 // Launches kernel(args...) on the device's stream; an empty grid is no launch.
 template <class... Parameters, class... Args>
