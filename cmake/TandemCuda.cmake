@@ -22,9 +22,10 @@ else()
   endif()
 endif()
 
-# Device code of a target: source lines for profilers, and nvcc's own warnings are errors. Left out of them: 554, raised
-# for the conversion of a View to itself, and what TandemTarget leaves out.
+# Device code of a target: source lines for profilers, constexpr functions that host and device share, and nvcc's own
+# warnings are errors. Left out of them: 554, raised for the conversion of a View to itself, and what TandemTarget leaves
+# out.
 function(tandem_cuda_options target)
   target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;--Werror=all-warnings;--diag-suppress=554;-Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers>)
+    $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;--expt-relaxed-constexpr;--Werror=all-warnings;--diag-suppress=554;-Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers>)
 endfunction()

@@ -198,7 +198,8 @@ CudaStart MakeCudaBackend(const CudaOptions& options) {
   }
   cudaDeviceProp properties;
   error = cudaGetDeviceProperties(&properties, options.device);
-  if (error != cudaSuccess) return Refuse(device, "the properties of CUDA device " + std::to_string(options.device), error);
+  if (error != cudaSuccess)
+    return Refuse(device, "the properties of CUDA device " + std::to_string(options.device), error);
   device = Describe(options.device, properties);
   error = cudaSetDevice(options.device);
   size_t total = 0;
