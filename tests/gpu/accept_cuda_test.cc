@@ -143,7 +143,7 @@ AcceptPass RandomPass(int vocab, int usable, int lanes, int max_rows, Random& ra
 
 bool SameFloat(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-// Every promised output, bit for bit. `lanes` of `expected` start at `first`.
+// Every promised output, bit for bit.
 void ExpectSame(const AcceptPass& pass, const AcceptResult& expected, const AcceptResult& actual) {
   EXPECT_EQ(actual.accepted, expected.accepted);
   ASSERT_EQ(actual.emitted, expected.emitted);
@@ -234,6 +234,43 @@ TEST_F(AcceptCudaTest, EverySettingOnEveryKind) {
     SCOPED_TRACE(kind);
     ExpectAsCpu(pass, 100);
   }
+}
+
+// Replaces drafts by the CPU's choices until whole lanes are accepted.
+void DraftWhatWillBeChosen(Backend& cpu, AcceptPass* pass) {
+  for (int row = 1; row < kDepths; ++row) {
+    const AcceptResult result = RunAccept(cpu, *pass, 1);
+    for (size_t i = 0; i < pass->lanes.size(); ++i) {
+      const int emitted = result.emitted[i];
+      const AcceptLane& lane = pass->lanes[i].lane;
+      if (emitted < lane.rows)
+        pass->row_tokens[lane.first_row + emitted] = result.tokens[i * kDepths + emitted - 1];
+    }
+  }
+}
+
+// Long accepted runs over the same few likely ids: every row depends on the drafts before it by
+// counts, seen bits and bans.
+TEST_F(AcceptCudaTest, RowsSeeTheDraftsBeforeThem) {
+  Random random(7);
+  AcceptPass pass = RandomPass(300, 300, 48, kDepths, random);
+  pass.row_tokens.assign(48 * kDepths, 1);
+  pass.logits.clear();
+  for (int i = 0; i < 48; ++i) {
+    AcceptLane& lane = pass.lanes[i].lane;
+    lane.first_row = i * kDepths;
+    lane.rows = kDepths;
+    lane.sampling = Samplings()[20 + i % 4];
+    lane.sampling.seed = static_cast<uint64_t>(i);
+    for (int at = 0; at < kDepths * 300; ++at)
+      pass.logits.push_back(at % 300 < 8 ? 5.0f - 0.3f * (at % 300) : -3.0f);
+  }
+  DraftWhatWillBeChosen(*cpu_, &pass);
+  const AcceptResult whole = RunAccept(*cuda_, pass, 500);
+  for (const int emitted : whole.emitted) EXPECT_EQ(emitted, kDepths);
+  ExpectAsCpu(pass, 500);
+  for (int i = 0; i < 48; ++i) pass.row_tokens[i * kDepths + 1 + i % kMaxDrafts] = 299;
+  ExpectAsCpu(pass, 500);
 }
 
 // All ids banned: id 0, whatever the cuts; one left: that one.
