@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -67,5 +68,19 @@ inline TestLanes DrawLanes(Random& random, std::vector<int>* pending) {
   }
   return lanes;
 }
+
+inline constexpr int kRigWidths[] = {256, 2560, 4096};
+
+// The properties of every state op on the device.
+template <class Rig>
+class StateOpCudaTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    backend_ = CudaOrNull();
+    if (backend_ == nullptr) GTEST_SKIP() << "no CUDA device";
+  }
+
+  std::unique_ptr<Backend> backend_;
+};
 
 }  // namespace tandem

@@ -10,20 +10,7 @@
 
 namespace tandem {
 
-// The properties of every state op on the device; a rig per width of a demo and two real models.
-template <class Rig>
-class StateOpCudaTest : public testing::Test {
- protected:
-  void SetUp() override {
-    backend_ = CudaOrNull();
-    if (backend_ == nullptr) GTEST_SKIP() << "no CUDA device";
-  }
-
-  std::unique_ptr<Backend> backend_;
-};
 TYPED_TEST_SUITE_P(StateOpCudaTest);
-
-inline constexpr int kRigWidths[] = {256, 2560, 4096};
 
 TYPED_TEST_P(StateOpCudaTest, FollowsTheCpuOverConsecutivePasses) {
   for (const int width : kRigWidths) {
