@@ -59,7 +59,7 @@ class Backend {
   virtual ~Backend() = default;
 
   virtual const char* name() const = 0;  // "cpu", "cuda"
-  // How many lanes the Accept op works on at a time: more scratch than that is not used.
+  // How many choices the Accept op makes at a time at most: more scratch than that is not used.
   virtual int threads() const = 0;
 
   // Zeroed, 64-byte aligned; null when there is not enough memory. Freed with the Backend.
