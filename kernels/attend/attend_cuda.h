@@ -1,7 +1,7 @@
 #pragma once
 
-#include "kernels/device_cuda.h"
 #include "kernels/attend/attend.h"
+#include "kernels/device_cuda.h"
 
 namespace tandem {
 

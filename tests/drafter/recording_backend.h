@@ -72,16 +72,18 @@ class RecordingBackend final : public Backend {
 
  private:
   void Remember(const DraftHeadArgs& args) {
-    std::vector<int32_t> ids(args.draft_vocab.size);
-    std::vector<float> by_entry(static_cast<size_t>(args.rows) * ids.size());
+    const size_t head_rows = static_cast<size_t>(args.head.rows);
+    std::vector<int32_t> ids(args.draft_vocab.size), rows(args.head_rows.size);
+    std::vector<float> by_row(static_cast<size_t>(args.rows) * head_rows);
     CopyOut(ids.data(), args.draft_vocab.data, ids.size() * sizeof(int32_t));
-    CopyOut(by_entry.data(), args.logits.data, by_entry.size() * sizeof(float));
+    CopyOut(rows.data(), args.head_rows.data, rows.size() * sizeof(int32_t));
+    CopyOut(by_row.data(), args.logits.data, by_row.size() * sizeof(float));
     Wait();
     const size_t vocab = static_cast<size_t>(*std::max_element(ids.begin(), ids.end())) + 1;
     std::vector<float> logits(static_cast<size_t>(args.rows) * vocab);
     for (size_t row = 0; row < static_cast<size_t>(args.rows); ++row) {
       for (size_t i = 0; i < ids.size(); ++i)
-        logits[row * vocab + ids[i]] = by_entry[row * ids.size() + i];
+        logits[row * vocab + ids[i]] = by_row[row * head_rows + rows[i]];
     }
     draft_logits.push_back(std::move(logits));
   }

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kPool = 12;  // rows that a test chooses from
 constexpr int kVocab = 50;
+constexpr int kMoreHeadRows = 5;  // that are not in the draft vocabulary
 
 struct Norm {
   Norm(SidecarValues& values, int width)
@@ -154,15 +155,18 @@ struct HeadValues {
   HeadValues(SidecarValues& values, int c, int choices)
       : width(c),
         norm(values, c),
-        head(values.Random(choices, c)),
+        head(values.Random(choices + kMoreHeadRows, c)),
         x(values.Vector(static_cast<size_t>(kPool) * c, 2.0f, 1.0f)) {
-    for (int i = 0; i < choices; ++i) draft_vocab.push_back(i * 7 % 65536);
+    for (int i = 0; i < choices; ++i) {
+      head_rows.push_back(choices - 1 - i);
+      draft_vocab.push_back(i * 7 % 65536);
+    }
   }
   int width;
   Norm norm;
   HostMatrix head;
   std::vector<float> x;
-  std::vector<int32_t> draft_vocab;
+  std::vector<int32_t> head_rows, draft_vocab;
 };
 
 struct HeadResult {
@@ -178,7 +182,7 @@ class Head final {
   HeadResult Run(const std::vector<int>& indices) {
     const size_t c = static_cast<size_t>(values_.width);
     const View<float> o = memory_.Out<float>(indices.size() * c);
-    const View<float> logits = memory_.Out<float>(indices.size() * values_.draft_vocab.size());
+    const View<float> logits = memory_.Out<float>(indices.size() * values_.head.shape.rows);
     const View<int32_t> tokens = memory_.Out<int32_t>(indices.size());
     backend_.DraftHead({.rows = static_cast<int>(indices.size()),
                         .width = values_.width,
@@ -186,6 +190,7 @@ class Head final {
                         .lo_weight = memory_.In(values_.norm.weight),
                         .lo_bias = memory_.In(values_.norm.bias),
                         .head = head_,
+                        .head_rows = memory_.In(values_.head_rows),
                         .draft_vocab = memory_.In(values_.draft_vocab),
                         .o = o,
                         .logits = logits,
@@ -266,8 +271,10 @@ TEST_P(SidecarCudaTest, DraftHead) {
         const HeadResult& one = alone[set[row]];
         EXPECT_TRUE(SameRow(result.o, static_cast<int>(row), one.o)) << "row " << row;
         EXPECT_TRUE(SameRow(result.logits, static_cast<int>(row), one.logits)) << "row " << row;
-        const auto begin = result.logits.begin() + row * choices;
-        const auto best = std::max_element(begin, begin + choices) - begin;
+        const float* logits = result.logits.data() + row * values.head.shape.rows;
+        const auto best = std::max_element(values.head_rows.begin(), values.head_rows.end(),
+                                           [&](int a, int b) { return logits[a] < logits[b]; }) -
+                          values.head_rows.begin();
         EXPECT_EQ(result.tokens[row], values.draft_vocab[best]) << "row " << row;
         EXPECT_EQ(one.tokens[0], values.draft_vocab[best]) << "row " << row;
       }
@@ -289,8 +296,8 @@ TEST_P(SidecarCudaTest, DraftHeadTieTakesTheMoreFrequentAndNanNeverWins) {
     };
     std::fill(values.head.bf16.begin(), values.head.bf16.end(), uint16_t{0});
     const size_t c = static_cast<size_t>(values.width);
-    for (size_t i = 0; i < values.draft_vocab.size(); ++i) values.head.bf16[i * c] = bits(others);
-    for (const auto& [i, mark] : marks) values.head.bf16[i * c] = bits(mark);
+    for (const int32_t row : values.head_rows) values.head.bf16[row * c] = bits(others);
+    for (const auto& [i, mark] : marks) values.head.bf16[values.head_rows[i] * c] = bits(mark);
     return Head(*cuda_, values).Run({0}).tokens[0];
   };
   EXPECT_EQ(token(1.0f, {{4999, 2.0f}, {1500, 2.0f}, {476, kNan}}), values.draft_vocab[1500]);
