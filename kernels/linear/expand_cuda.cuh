@@ -75,7 +75,7 @@ __device__ inline float2 LoadInt6Scales(const uint8_t* step, int lane) {
   return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
 }
 
-// Four activations as two bf16 pieces, together 16 bits of mantissa: x = high + low (1 + 2^-9). An
+// Four activations as two bf16 pieces: x and high + low differ by at most 2^-18 of x. An
 // infinite activation counts as NaN.
 struct Activations {
   uint32_t high[2];

@@ -9,7 +9,7 @@
 #include "hwy/foreach_target.h"
 // The per-target part comes after foreach_target.
 #include "hwy/highway.h"
-#include "kernels/linear/tiles-inl.h"
+#include "kernels/linear/part-inl.h"
 
 // Packed bf16: [N / 32 blocks][K inputs][16 words of 32 bits], word j holding the weight of output
 // j of the block in its low half and that of output 16 + j in its high half; N is padded with
@@ -43,7 +43,7 @@ class Bf16Block final {
   const uint32_t* words_;  // [K][16]
 };
 
-void Part(const LinearArgs& args, int first_block, int end_block, int first_row, int end_row) {
+void Bf16Part(const LinearArgs& args, int first_block, int end_block, int first_row, int end_row) {
   FormatPart<Bf16Block>(args, first_block, end_block, first_row, end_row);
 }
 
@@ -55,7 +55,7 @@ HWY_AFTER_NAMESPACE();
 namespace tandem {
 namespace {
 
-HWY_EXPORT(Part);
+HWY_EXPORT(Bf16Part);
 
 size_t PackedBytes(int rows, int cols) {
   return static_cast<size_t>(LinearBlocks(rows)) * cols * kLinearBlock * sizeof(uint16_t);
@@ -90,7 +90,7 @@ float UnpackRow(const Matrix& matrix, int row, float* to) {
 
 void DispatchPart(const LinearArgs& args, int first_block, int end_block, int first_row,
                   int end_row) {
-  HWY_DYNAMIC_DISPATCH(Part)(args, first_block, end_block, first_row, end_row);
+  HWY_DYNAMIC_DISPATCH(Bf16Part)(args, first_block, end_block, first_row, end_row);
 }
 
 }  // namespace

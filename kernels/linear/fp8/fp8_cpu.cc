@@ -9,7 +9,7 @@
 #include "hwy/foreach_target.h"
 // The per-target part comes after foreach_target.
 #include "hwy/highway.h"
-#include "kernels/linear/tiles-inl.h"
+#include "kernels/linear/part-inl.h"
 
 // Packed: [N / 32 blocks][K inputs][32 outputs] codes of a byte, then [N / 32 blocks][32] scales of
 // fp32; N is padded with zeros.
@@ -19,7 +19,7 @@ namespace tandem {
 namespace HWY_NAMESPACE {
 
 // Sixteen codes as floats.
-HWY_INLINE F16 LoadCodes(const uint8_t* codes) {
+HWY_INLINE F16 Fp8Codes(const uint8_t* codes) {
   const U32 d;
   const hn::Rebind<uint8_t, U32> bytes;
   F16 v;
@@ -44,7 +44,7 @@ class Fp8Block final {
   HWY_INLINE const void* Address(size_t k) const { return codes_ + k * kLinearBlock; }
   HWY_INLINE Halves Load(size_t k) const {
     const uint8_t* codes = codes_ + k * kLinearBlock;
-    return {LoadCodes(codes), LoadCodes(codes + 16)};
+    return {Fp8Codes(codes), Fp8Codes(codes + 16)};
   }
   HWY_INLINE Halves Scaled(const Halves& sum) const {
     const size_t all = static_cast<size_t>(LinearBlocks(matrix_.rows)) * matrix_.cols;
@@ -59,7 +59,7 @@ class Fp8Block final {
   int block_;
 };
 
-void Part(const LinearArgs& args, int first_block, int end_block, int first_row, int end_row) {
+void Fp8Part(const LinearArgs& args, int first_block, int end_block, int first_row, int end_row) {
   FormatPart<Fp8Block>(args, first_block, end_block, first_row, end_row);
 }
 
@@ -71,7 +71,7 @@ HWY_AFTER_NAMESPACE();
 namespace tandem {
 namespace {
 
-HWY_EXPORT(Part);
+HWY_EXPORT(Fp8Part);
 
 size_t CodeBytes(int rows, int cols) {
   return static_cast<size_t>(LinearBlocks(rows)) * cols * kLinearBlock;
@@ -107,7 +107,7 @@ float UnpackRow(const Matrix& matrix, int row, float* to) {
 
 void DispatchPart(const LinearArgs& args, int first_block, int end_block, int first_row,
                   int end_row) {
-  HWY_DYNAMIC_DISPATCH(Part)(args, first_block, end_block, first_row, end_row);
+  HWY_DYNAMIC_DISPATCH(Fp8Part)(args, first_block, end_block, first_row, end_row);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "hwy/foreach_target.h"
 // The per-target part comes after foreach_target.
 #include "hwy/highway.h"
-#include "kernels/linear/tiles-inl.h"
+#include "kernels/linear/part-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tandem {
@@ -64,7 +64,7 @@ class Int6Block final {
   const uint32_t* scales_;  // [ceil(K / 64)][16]
 };
 
-void Part(const LinearArgs& args, int first_block, int end_block, int first_row, int end_row) {
+void Int6Part(const LinearArgs& args, int first_block, int end_block, int first_row, int end_row) {
   FormatPart<Int6Block>(args, first_block, end_block, first_row, end_row);
 }
 
@@ -76,7 +76,7 @@ HWY_AFTER_NAMESPACE();
 namespace tandem {
 namespace {
 
-HWY_EXPORT(Part);
+HWY_EXPORT(Int6Part);
 
 size_t PackedBytes(int rows, int cols) {
   const size_t block = Int6PairsBytes(cols) + Int6Groups(cols) * 16 * sizeof(uint32_t);
@@ -135,7 +135,7 @@ float UnpackRow(const Matrix& matrix, int row, float* to) {
 
 void DispatchPart(const LinearArgs& args, int first_block, int end_block, int first_row,
                   int end_row) {
-  HWY_DYNAMIC_DISPATCH(Part)(args, first_block, end_block, first_row, end_row);
+  HWY_DYNAMIC_DISPATCH(Int6Part)(args, first_block, end_block, first_row, end_row);
 }
 
 }  // namespace

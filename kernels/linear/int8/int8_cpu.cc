@@ -9,7 +9,7 @@
 #include "hwy/foreach_target.h"
 // The per-target part comes after foreach_target.
 #include "hwy/highway.h"
-#include "kernels/linear/tiles-inl.h"
+#include "kernels/linear/part-inl.h"
 
 // Packed: [N / 32 blocks][K inputs][32 outputs] codes of a byte, then [N / 32 blocks][32] scales of
 // fp32; N is padded with zeros.
@@ -19,7 +19,7 @@ namespace tandem {
 namespace HWY_NAMESPACE {
 
 // Sixteen codes as floats.
-HWY_INLINE F16 LoadCodes(const uint8_t* codes) {
+HWY_INLINE F16 Int8Codes(const uint8_t* codes) {
   const I32 d;
   const hn::Rebind<int8_t, I32> bytes;
   const int8_t* from = reinterpret_cast<const int8_t*>(codes);
@@ -41,7 +41,7 @@ class Int8Block final {
   HWY_INLINE const void* Address(size_t k) const { return codes_ + k * kLinearBlock; }
   HWY_INLINE Halves Load(size_t k) const {
     const uint8_t* codes = codes_ + k * kLinearBlock;
-    return {LoadCodes(codes), LoadCodes(codes + 16)};
+    return {Int8Codes(codes), Int8Codes(codes + 16)};
   }
   HWY_INLINE Halves Scaled(const Halves& sum) const {
     const size_t all = static_cast<size_t>(LinearBlocks(matrix_.rows)) * matrix_.cols;
@@ -56,7 +56,7 @@ class Int8Block final {
   int block_;
 };
 
-void Part(const LinearArgs& args, int first_block, int end_block, int first_row, int end_row) {
+void Int8Part(const LinearArgs& args, int first_block, int end_block, int first_row, int end_row) {
   FormatPart<Int8Block>(args, first_block, end_block, first_row, end_row);
 }
 
@@ -68,7 +68,7 @@ HWY_AFTER_NAMESPACE();
 namespace tandem {
 namespace {
 
-HWY_EXPORT(Part);
+HWY_EXPORT(Int8Part);
 
 size_t CodeBytes(int rows, int cols) {
   return static_cast<size_t>(LinearBlocks(rows)) * cols * kLinearBlock;
@@ -105,7 +105,7 @@ float UnpackRow(const Matrix& matrix, int row, float* to) {
 
 void DispatchPart(const LinearArgs& args, int first_block, int end_block, int first_row,
                   int end_row) {
-  HWY_DYNAMIC_DISPATCH(Part)(args, first_block, end_block, first_row, end_row);
+  HWY_DYNAMIC_DISPATCH(Int8Part)(args, first_block, end_block, first_row, end_row);
 }
 
 }  // namespace
