@@ -188,8 +188,11 @@ CudaStart RefuseArchitecture(const CudaDevice& device) {
 
 CudaStart MakeCudaBackend(const CudaOptions& options) {
   CudaDevice device{.ordinal = options.device};
-  int count = 0;
-  cudaError_t error = cudaGetDeviceCount(&count);
+  int count = 0, driver = 0;
+  cudaError_t error = cudaDriverGetVersion(&driver);
+  if (error == cudaSuccess && driver == 0)
+    return {.device = device, .refused = "no NVIDIA driver is installed"};
+  if (error == cudaSuccess) error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess) return Refuse(device, "no CUDA device can be used", error);
   if (options.device < 0 || options.device >= count) {
     return {.device = device,
