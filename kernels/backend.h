@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -19,17 +22,33 @@ struct DraftMixArgs;
 struct EmbedArgs;
 struct HeadArgs;
 struct LinearArgs;
+struct Matrix;
 struct ReplayArgs;
 struct TimeMixCoreArgs;
 struct TimeMixInArgs;
 struct TimeMixOutArgs;
-enum class WeightFormat : int32_t;
 
 // Memory that another process can map: a file descriptor on the CPU, an IPC handle on a GPU.
 struct ExportHandle {
   int fd = -1;           // CPU: sealed memfd, owned by the Backend that made it
   uint8_t ipc[64] = {};  // GPU: driver handle
   size_t bytes = 0;
+};
+
+// Everything that the ops enqueued by Backend::RunRecorded depend on, besides the contents of
+// backend memory: sizes of the pass, and addresses that differ between passes.
+struct GraphKey {
+  // Backend memory of whoever records, which tells recorders apart: it is never given to another.
+  const void* owner = nullptr;
+  std::array<uint64_t, 6> values = {};
+
+  friend auto operator<=>(const GraphKey&, const GraphKey&) = default;
+};
+
+struct GraphCounts {
+  int kept = 0;          // recorded graphs that can be replayed
+  int64_t recorded = 0;  // since the backend was made
+  int64_t replayed = 0;  // since the backend was made
 };
 
 // Memory, order and ops of one device. Ops are enqueued in program order and see each other's
@@ -40,6 +59,7 @@ class Backend {
   virtual ~Backend() = default;
 
   virtual const char* name() const = 0;  // "cpu", "cuda"
+  // How many choices the Accept op makes at a time at most: more scratch than that is not used.
   virtual int threads() const = 0;
 
   // Zeroed, 64-byte aligned; null when there is not enough memory. Freed with the Backend.
@@ -47,25 +67,37 @@ class Backend {
   // As Allocate, and fills `handle` so that another process can map the memory with Import.
   virtual void* AllocateExported(size_t bytes, ExportHandle* handle) = 0;
   // After this, later imports of the handle can only read. The exporter's own mapping stays
-  // writable.
+  // writable. Handles of a GPU know no access rights, so there a reader is only asked not to write:
+  // true all the same.
   virtual bool SealForReaders(const ExportHandle& handle) = 0;
   // Maps exported memory of another process until the Backend ends or Unimport; null on failure
-  // (wrong size, bad handle).
+  // (bad handle; wrong size, on a GPU only when larger than what was exported).
   virtual void* Import(const ExportHandle& handle, bool writable) = 0;
   virtual void Unimport(void* memory) = 0;
 
-  // `to` or `from` in device memory, the other end on the host. Ordered after the ops enqueued
-  // before; the host side is free for reuse on return.
-  virtual void CopyIn(void* to, const void* from, size_t bytes) = 0;
-  virtual void CopyOut(void* to, const void* from, size_t bytes) = 0;
-  virtual void Copy(void* to, const void* from, size_t bytes) = 0;  // both in device memory
+  // Between the host and device memory, ordered after the ops enqueued before. The source of a
+  // CopyIn is free for reuse on return; the target of a CopyOut is written by the end of the next
+  // Wait and must live until then.
+  virtual void CopyIn(void* to, const void* from, size_t bytes) = 0;   // `from` on the host
+  virtual void CopyOut(void* to, const void* from, size_t bytes) = 0;  // `to` on the host
+  virtual void Copy(void* to, const void* from, size_t bytes) = 0;     // both in device memory
   virtual void Zero(void* to, size_t bytes) = 0;
   virtual void Wait() = 0;
 
-  // Weights: bytes of a packed [rows, cols] matrix, and the packing of a host matrix into backend
-  // memory of that size (64-byte aligned). The result is Matrix{format, rows, cols, to}.
-  virtual size_t PackedBytes(WeightFormat format, int rows, int cols) const = 0;
-  virtual void Pack(void* to, WeightFormat format, const uint16_t* bf16, int rows, int cols) = 0;
+  // Enqueues what `enqueue` enqueues. For equal keys it must make the same calls with the same
+  // arguments, none of them CopyIn, CopyOut, Wait, Pack or an allocation: a backend may call it
+  // twice for the first use of a key and not at all for later ones, replaying what it recorded.
+  virtual void RunRecorded(const GraphKey& key, const std::function<void()>& enqueue) {
+    (void)key;
+    enqueue();
+  }
+  virtual GraphCounts graph_counts() const { return {}; }
+
+  // Weights: bytes of a matrix as `shape` says (its data is not looked at), and the packing of a
+  // host matrix [rows, cols] of bf16 into backend memory of that size (64-byte aligned), which
+  // rounds it to the format. The result is `shape` with data = to.
+  virtual size_t PackedBytes(const Matrix& shape) const = 0;
+  virtual void Pack(void* to, const Matrix& shape, const uint16_t* bf16) = 0;
 
   // Ops; each contract stands in kernels/<op>/<op>.h.
   virtual void Embed(const EmbedArgs& args) = 0;

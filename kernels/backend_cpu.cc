@@ -52,11 +52,11 @@ class BackendCpu final : public Backend {
   }
   void Wait() override {}
 
-  size_t PackedBytes(WeightFormat format, int rows, int cols) const override {
-    return LinearPackedBytes(format, rows, cols);
+  size_t PackedBytes(const Matrix& shape) const override {
+    return LinearPackedBytes(shape.format, shape.rows, shape.cols);
   }
-  void Pack(void* to, WeightFormat format, const uint16_t* bf16, int rows, int cols) override {
-    LinearPack(to, format, bf16, rows, cols);
+  void Pack(void* to, const Matrix& shape, const uint16_t* bf16) override {
+    LinearPack(to, shape.format, bf16, shape.rows, shape.cols);
   }
 
   void Embed(const EmbedArgs& args) override { EmbedCpu(args, pool_); }

@@ -204,7 +204,20 @@ void Rwkv7::Forward(const DecodeBatch& batch, RecurrentState& state, Activations
     CHECK(slot >= 0 && slot < state.slots()) << "slot " << slot;
   CHECK(features.rows == nullptr || features.taps[0] != features.taps[1]);
   activations.impl_->Upload(batch);
-  Pass(*weights_, batch, state, *activations.impl_, features).Run();
+  const auto enqueue = [&] { Pass(*weights_, batch, state, *activations.impl_, features).Run(); };
+  // Prompts are of any length, so that their passes rarely repeat, and they are long enough to hide
+  // the launches.
+  if (batch.rows() > batch.lanes() * (kMaxDrafts + 1)) return enqueue();
+  const ActivationBuffers& at = *activations.impl_;
+  weights_->backend()->RunRecorded(
+      {.owner = at.x,
+       .values = {static_cast<uint64_t>(batch.rows()), static_cast<uint64_t>(batch.lanes()),
+                  static_cast<uint64_t>(at.logit_count),
+                  reinterpret_cast<uint64_t>(state.accepted()),
+                  reinterpret_cast<uint64_t>(features.rows),
+                  static_cast<uint64_t>(features.taps[0]) << 32 |
+                      static_cast<uint32_t>(features.taps[1])}},
+      enqueue);
 }
 
 }  // namespace tandem

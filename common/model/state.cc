@@ -194,6 +194,7 @@ SavedState RecurrentState::Save(const Slot& slot) {
   std::memcpy(saved.data(), &header, sizeof(header));
   impl_->backend->CopyOut(saved.data() + sizeof(header), impl_->State(slot.index()),
                           impl_->StateBytes());
+  impl_->backend->Wait();
   return saved;
 }
 

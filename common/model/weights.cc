@@ -52,23 +52,25 @@ class Arena final {
   View<const float> Vector(const std::string& name) { return Vectors({name}); }
 
   // A matrix stored [outputs, inputs].
-  Matrix Linear(const std::string& name) {
+  Matrix Linear(const std::string& name, bool sparse_inputs = false) {
     const auto [rows, cols] = Axes(name);
-    return Pack(name, rows, cols, [&](absl::Span<uint16_t> to) { source_.CopyBf16(name, to); });
+    return Pack(name, {.rows = rows, .cols = cols, .sparse_inputs = sparse_inputs},
+                [&](absl::Span<uint16_t> to) { source_.CopyBf16(name, to); });
   }
 
   // A factor stored [inputs, outputs].
   Matrix Factor(const std::string& name) {
     const auto [cols, rows] = Axes(name);
-    return Pack(name, rows, cols, [&, rows = rows, cols = cols](absl::Span<uint16_t> to) {
-      std::vector<uint16_t> stored(to.size());
-      source_.CopyBf16(name, absl::MakeSpan(stored));
-      for (size_t i = 0; i < static_cast<size_t>(cols); ++i) {
-        for (size_t o = 0; o < static_cast<size_t>(rows); ++o) {
-          to[o * cols + i] = stored[i * rows + o];
-        }
-      }
-    });
+    return Pack(name, {.rows = rows, .cols = cols},
+                [&, rows = rows, cols = cols](absl::Span<uint16_t> to) {
+                  std::vector<uint16_t> stored(to.size());
+                  source_.CopyBf16(name, absl::MakeSpan(stored));
+                  for (size_t i = 0; i < static_cast<size_t>(cols); ++i) {
+                    for (size_t o = 0; o < static_cast<size_t>(rows); ++o) {
+                      to[o * cols + i] = stored[i * rows + o];
+                    }
+                  }
+                });
   }
 
  private:
@@ -88,14 +90,14 @@ class Arena final {
     return at;
   }
   template <class Fill>
-  Matrix Pack(const std::string& name, int rows, int cols, const Fill& fill) {
-    constexpr WeightFormat kFormat = WeightFormat::kBf16;
-    uint8_t* to = Take(backend_->PackedBytes(kFormat, rows, cols));
+  Matrix Pack(const std::string& name, Matrix matrix, const Fill& fill) {
+    uint8_t* to = Take(backend_->PackedBytes(matrix));
     if (to == nullptr) return {};
     std::vector<uint16_t> host(Elements(name));
     fill(absl::MakeSpan(host));
-    backend_->Pack(to, kFormat, host.data(), rows, cols);
-    return {.format = kFormat, .rows = rows, .cols = cols, .data = to};
+    backend_->Pack(to, matrix, host.data());
+    matrix.data = to;
+    return matrix;
   }
 
   Backend* backend_;
@@ -138,7 +140,7 @@ LayerWeights PlaceLayer(Arena& arena, int index) {
   }
   layer.output = arena.Linear(att + "output.weight");
   layer.ffn_key = arena.Linear(block + "ffn.key.weight");
-  layer.ffn_value = arena.Linear(block + "ffn.value.weight");
+  layer.ffn_value = arena.Linear(block + "ffn.value.weight", /*sparse_inputs=*/true);
   return layer;
 }
 
@@ -219,14 +221,14 @@ absl::Status ModelWeights::Impl::LoadEmbedding(const WeightsSource& source) {
 }
 
 absl::Status ModelWeights::Impl::LoadHead(const WeightsSource& source) {
-  constexpr WeightFormat kFormat = WeightFormat::kBf16;
-  const size_t bytes = backend->PackedBytes(kFormat, config.vocab, config.width);
+  head = {.rows = config.vocab, .cols = config.width};
+  const size_t bytes = backend->PackedBytes(head);
   void* memory = backend->AllocateExported(bytes, &head_handle);
   if (memory == nullptr) return NoMemory(backend, "the head's shared pages", bytes);
   std::vector<uint16_t> host(static_cast<size_t>(config.vocab) * config.width);
   source.CopyBf16("head.weight", absl::MakeSpan(host));
-  backend->Pack(memory, kFormat, host.data(), config.vocab, config.width);
-  head = {.format = kFormat, .rows = config.vocab, .cols = config.width, .data = memory};
+  backend->Pack(memory, head, host.data());
+  head.data = memory;
   if (!backend->SealForReaders(head_handle)) {
     return absl::InternalError("the shared head could not be sealed against writing");
   }

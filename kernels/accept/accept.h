@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/lanes.h"
@@ -15,6 +16,16 @@ inline constexpr int kMaxTopLogprobs = 20;
 // Bits of AcceptArgs::seen.
 inline constexpr uint8_t kSeenInPrompt = 1;
 inline constexpr uint8_t kSeenInReply = 2;
+
+// Ids that one block of a device works on.
+inline constexpr int kAcceptSlice = 2048;
+
+// Floats of AcceptArgs::scratch that one choice among V ids needs.
+constexpr size_t AcceptScratchFloats(int vocab) {
+  constexpr size_t kRecord = 48;  // what a slice hands on
+  return (static_cast<size_t>(vocab) + kAcceptSlice - 1) / kAcceptSlice *
+         (2 * kAcceptSlice + kRecord);
+}
 
 enum class SamplingOrder : int32_t {
   kTemperatureFirst = 0,  // penalties, temperature, top_k, top_p, min_p (vLLM, OpenAI)
@@ -72,7 +83,8 @@ struct AcceptArgs {
   View<uint8_t> seen;      // [S, V] kSeenIn... of each token; updated by s_0 .. s_a
   View<int32_t> accepted;  // [S] out: a for every lane of the pass (0 where rows = 0)
   View<int32_t> emitted;   // [B] out: a + 1, or 0 where rows = 0
-  View<int32_t> tokens;    // [B, kMaxDrafts + 1] out: s_0 .. s_a
+  View<int32_t> tokens;    // [B, kMaxDrafts + 1] out: s_0 .. s_a; what follows is unspecified, also
+                           // in the outputs below
   View<float> logprobs;  // [B, kMaxDrafts + 1] out: log softmax of the raw logits at the choice, 0
                          // where not asked
   View<int32_t>
@@ -80,7 +92,8 @@ struct AcceptArgs {
   View<float> top_values;  // as top_ids: their log softmax
   View<float> margins;  // [B, kMaxDrafts + 1] out: of a greedy choice, how far its l lies above the
                         // next largest (inf without one); inf where not greedy. Empty: not wanted
-  View<float> scratch;  // [n, 2 * V], n >= 1: lanes that are worked on at a time
+  View<float> scratch;     // [n, AcceptScratchFloats(V)], n >= 1: choices that are worked on at a
+                           // time
 };
 
 void AcceptCpu(const AcceptArgs& args, ThreadPool& pool);

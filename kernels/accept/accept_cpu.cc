@@ -3,6 +3,7 @@
 #include "kernels/accept/accept.h"
 #include "kernels/accept/choose.h"
 #include "kernels/accept/logprob.h"
+#include "kernels/accept/penalty.h"
 #include "kernels/thread_pool.h"
 
 namespace tandem {
@@ -28,9 +29,11 @@ void Commit(const AcceptArgs& args, const AcceptLane& lane, int32_t token) {
   const size_t vocab = static_cast<size_t>(args.vocab);
   float* counts = args.counts.data + lane.slot * vocab;
   if (lane.sampling.penalty_decay != 1.0f) {
-    for (size_t i = 0; i < vocab; ++i) counts[i] *= lane.sampling.penalty_decay;
+    for (size_t i = 0; i < vocab; ++i)
+      counts[i] = NextCount(counts[i], lane.sampling.penalty_decay, static_cast<int>(i) == token);
+  } else {
+    counts[token] = NextCount(counts[token], 1.0f, true);
   }
-  counts[token] += 1.0f;
   args.seen[lane.slot * vocab + token] |= kSeenInReply;
 }
 
@@ -68,7 +71,7 @@ void AcceptOne(const AcceptArgs& args, int index, float* scratch) {
 }  // namespace
 
 void AcceptCpu(const AcceptArgs& args, ThreadPool& pool) {
-  const size_t lane_scratch = 2 * static_cast<size_t>(args.vocab);
+  const size_t lane_scratch = AcceptScratchFloats(args.vocab);
   const int lanes = static_cast<int>(args.lanes.size);
   const int workers = std::min(static_cast<int>(args.scratch.size / lane_scratch), lanes);
   pool.ParallelFor(workers, [&](int worker) {

@@ -2,23 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
+#include "kernels/accept/cut.h"
 #include "kernels/accept/exp_sum.h"
 #include "kernels/accept/gumbel.h"
+#include "kernels/accept/penalty.h"
 #include "kernels/accept/ranking.h"
 
 namespace tandem {
 namespace {
-
-constexpr float kExcluded = -std::numeric_limits<float>::infinity();
-constexpr float kLargest = std::numeric_limits<float>::max();
-
-bool HasPenalties(const Sampling& s) {
-  return s.presence_penalty != 0.0f || s.frequency_penalty != 0.0f || s.repetition_penalty != 1.0f;
-}
-
-bool HasCuts(const Sampling& s) { return s.top_k > 0 || s.top_p < 1.0f || s.min_p > 0.0f; }
 
 // The lowest id of the largest of n values; 0 when none is above -inf. NaN never wins.
 Chosen Argmax(const float* values, int n) {
@@ -37,68 +29,47 @@ Chosen Argmax(const float* values, int n) {
   return {.token = best, .margin = next == kExcluded ? -kExcluded : largest - next};
 }
 
-void Penalize(const Choice& choice, int n, float* l) {
-  const Sampling& s = *choice.sampling;
-  for (int i = 0; i < n; ++i) {
-    const uint8_t seen = choice.seen[i];
-    if (seen == 0) continue;
-    if (s.repetition_penalty != 1.0f)
-      l[i] = l[i] > 0.0f ? l[i] / s.repetition_penalty : l[i] * s.repetition_penalty;
-    if ((seen & kSeenInReply) != 0)
-      l[i] -= s.presence_penalty + s.frequency_penalty * choice.counts[i];
-  }
-}
-
 // l of the n usable ids: -inf where excluded, otherwise finite.
 void Adjust(const Choice& choice, int n, float* l) {
   std::copy(choice.logits, choice.logits + n, l);
   for (size_t i = 0; i < choice.bias_ids.size; ++i) {
     if (choice.bias_ids[i] < n) l[choice.bias_ids[i]] += choice.bias_values[i];
   }
-  if (HasPenalties(*choice.sampling)) Penalize(choice, n, l);
+  if (HasPenalties(*choice.sampling)) {
+    for (int i = 0; i < n; ++i)
+      l[i] = Penalize(*choice.sampling, l[i], choice.seen[i], choice.counts[i]);
+  }
   for (size_t i = 0; i < choice.banned.size; ++i) {
     if (choice.banned[i] < n) l[choice.banned[i]] = kExcluded;
   }
-  for (int i = 0; i < n; ++i) l[i] = l[i] > kExcluded ? std::min(l[i], kLargest) : kExcluded;
+  for (int i = 0; i < n; ++i) l[i] = Finite(l[i]);
 }
 
-// How many of the largest values the cuts keep; `values` are logarithms of weights whose largest is
-// 0. `whole` is the sum of all weights, in id order.
-int Kept(const Sampling& s, double whole, Ranking& ranking) {
-  const auto weight = [&ranking](int j) { return Exp(RankValue(ranking.key(j))); };
-  const int n = ranking.size();
-  const bool nucleus_first = s.order == SamplingOrder::kNucleusFirst;
-  const int limit = s.top_k > 0 ? std::min(s.top_k, n) : n;
-  int kept = limit;
-  if (s.top_p < 1.0f) {
-    double total = whole;
-    if (!nucleus_first && limit < n) {
-      total = 0.0;
-      for (int j = 0; j < limit; ++j) total += weight(j);
-    }
-    double sum = weight(0);
-    int run = 1;
-    while (run < limit && sum < static_cast<double>(s.top_p) * total) sum += weight(run++);
-    if (nucleus_first) {
-      while (run < limit && weight(run) == weight(run - 1)) ++run;
-    }
-    kept = run;
+// The key at which the sum of the `limit` largest weights reaches `needed` units; 0 when it does
+// not.
+uint64_t LastOfSum(uint64_t needed, int limit, Ranking& ranking) {
+  uint64_t sum = 0;
+  for (int j = 0; j < limit; ++j) {
+    sum += Units(Exp(RankValue(ranking.key(j))));
+    if (sum >= needed) return ranking.key(j);
   }
-  if (s.min_p > 0.0f) {
-    int run = 1;
-    while (run < kept && weight(run) >= s.min_p) ++run;
-    kept = run;
-  }
-  return kept;
+  return 0;
 }
 
-// The rank key of the last id that the cuts keep, or 0 when they keep all. `values` lies in the
-// upper half of `memory` and is overwritten.
-uint64_t LastKept(const Sampling& s, const float* values, int n, float* memory) {
-  const double whole = s.top_p < 1.0f ? ExpSum(values, n, 0.0f) : 0.0;
+// The cuts among n values whose largest is 0. If they depend on the ranking, `values`, which lies
+// in the upper half of `memory` [2n], is overwritten.
+Cut FindCut(const Sampling& s, const float* values, int n, float* memory) {
+  if (!HasRankCuts(s, n)) return MakeCut(s, 0, 0);
+  uint64_t total = s.top_p < 1.0f ? ExpSum(values, n, 0.0f) : 0;
   Ranking ranking(values, n, reinterpret_cast<uint64_t*>(memory));
-  const int kept = Kept(s, whole, ranking);
-  return kept < n ? ranking.key(kept - 1) : 0;
+  const int limit = HasTopK(s, n) ? s.top_k : n;
+  const uint64_t last_of_k = limit < n ? ranking.key(limit - 1) : 0;
+  if (s.top_p >= 1.0f) return MakeCut(s, last_of_k, 0);
+  if (last_of_k != 0 && s.order == SamplingOrder::kTemperatureFirst) {
+    total = 0;
+    for (int j = 0; j < limit; ++j) total += Units(Exp(RankValue(ranking.key(j))));
+  }
+  return MakeCut(s, last_of_k, LastOfSum(UnitsNeeded(s.top_p, total), limit, ranking));
 }
 
 // argmax of t + noise, ties to the lowest id. `first` is an id of the largest t. Noise is only
@@ -124,19 +95,26 @@ int NoisyArgmax(const Sampling& s, int64_t position, const float* t, int n, int 
   return best;
 }
 
+// l as the cuts see it: its largest value becomes 0.
+void Scale(float largest, float temperature, int n, float* l) {
+  for (int i = 0; i < n; ++i) l[i] = (l[i] - largest) / temperature;
+}
+
 int Sample(const Choice& choice, int n, float* l) {
   const Sampling& s = *choice.sampling;
   const int top = Argmax(l, n).token;
   const float largest = l[top];
   if (largest == kExcluded) return top;
-  const float cut_temperature = s.order == SamplingOrder::kTemperatureFirst ? s.temperature : 1.0f;
-  for (int i = 0; i < n; ++i) l[i] = (l[i] - largest) / cut_temperature;
-  if (HasCuts(s)) {
-    const uint64_t last = LastKept(s, l, n, choice.scratch);
+  const float cut_temperature = CutTemperature(s);
+  Scale(largest, cut_temperature, n, l);
+  const Cut cut = FindCut(s, l, n, choice.scratch);
+  if (HasRankCuts(s, n)) {
     Adjust(choice, n, l);
+    Scale(largest, cut_temperature, n, l);
+  }
+  if (cut.last != 0) {
     for (int i = 0; i < n; ++i) {
-      l[i] = (l[i] - largest) / cut_temperature;
-      if (RankKey(l[i], static_cast<uint32_t>(i)) < last) l[i] = kExcluded;
+      if (!Keeps(cut, l[i], static_cast<uint32_t>(i))) l[i] = kExcluded;
     }
   }
   if (cut_temperature != s.temperature) {

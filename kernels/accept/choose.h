@@ -35,7 +35,8 @@ struct Chosen {
 //   kNucleusFirst: on p = softmax(l): keep every p not below the one where the sum of the largest
 //     reaches top_p, and of the full ranking the top_k largest; of these, p >= min_p * max p
 //   result: argmax over the kept ids of l/T + noise
-// Rankings put equal values in order of their ids.
+// Rankings put equal values in order of their ids. A sum of weights e^t (t of the largest is 0) is
+// one of Units, so that it has no order.
 Chosen Choose(const Choice& choice);
 
 }  // namespace tandem

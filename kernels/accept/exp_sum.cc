@@ -6,21 +6,16 @@
 #include <limits>
 
 #include "hwy/foreach_target.h"
+#include "kernels/accept/weight.h"
 #include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tandem {
 namespace HWY_NAMESPACE {
 
-float ExpOne(float x) {
-  HWY_ALIGN float lanes[16];
-  Store16(Exp16(Set16(x)), lanes);
-  return lanes[0];
-}
-
-double ExpSumOf(const float* values, int n, float shift) {
+uint64_t ExpSumOf(const float* values, int n, float shift) {
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
-  double sum = 0.0;
+  uint64_t sum = 0;
   for (int begin = 0; begin < n; begin += 16) {
     const int count = std::min(16, n - begin);
     HWY_ALIGN float value[16];
@@ -30,7 +25,7 @@ double ExpSumOf(const float* values, int n, float shift) {
       value[i] = v > kLowest ? v : kLowest;
     }
     Store16(Exp16(Load16(value) - Set16(shift)), term);
-    for (int i = 0; i < 16; ++i) sum += value[i] > kLowest ? term[i] : 0.0f;
+    for (int i = 0; i < 16; ++i) sum += value[i] > kLowest ? Units(term[i]) : 0;
   }
   return sum;
 }
@@ -42,12 +37,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tandem {
 
-HWY_EXPORT(ExpOne);
 HWY_EXPORT(ExpSumOf);
 
-float Exp(float x) { return HWY_DYNAMIC_DISPATCH(ExpOne)(x); }
-
-double ExpSum(const float* values, int n, float shift) {
+uint64_t ExpSum(const float* values, int n, float shift) {
   return HWY_DYNAMIC_DISPATCH(ExpSumOf)(values, n, shift);
 }
 

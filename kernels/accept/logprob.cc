@@ -2,28 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "kernels/accept/exp_sum.h"
+#include "kernels/accept/weight.h"
 
 namespace tandem {
-namespace {
-
-constexpr float kLowest = -std::numeric_limits<float>::infinity();
-
-float NanToLowest(float value) { return value > kLowest ? value : kLowest; }
-
-}  // namespace
-
 float LogSumExp(const float* logits, int n) {
-  float largest = kLowest;
+  float largest = kExcluded;
   for (int i = 0; i < n; ++i) largest = std::max(largest, NanToLowest(logits[i]));
   if (std::isinf(largest)) return largest;
-  return static_cast<float>(largest + std::log(ExpSum(logits, n, largest)));
-}
-
-float Logprob(float logit, float log_sum_exp) {
-  return logit > kLowest ? logit - log_sum_exp : kLowest;
+  return LogSum(largest, ExpSum(logits, n, largest));
 }
 
 void TopLogprobs(const float* logits, int n, float log_sum_exp, int count, int32_t* ids,
@@ -42,7 +30,7 @@ void TopLogprobs(const float* logits, int n, float log_sum_exp, int count, int32
   }
   for (int i = 0; i < filled; ++i) values[i] = Logprob(values[i], log_sum_exp);
   std::fill(ids + filled, ids + count, -1);
-  std::fill(values + filled, values + count, kLowest);
+  std::fill(values + filled, values + count, kExcluded);
 }
 
 }  // namespace tandem

@@ -1,25 +1,13 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 
+#include "kernels/accept/rank_key.h"
+
 namespace tandem {
-
-// An order of (value, id) as one integer: larger value first, then lower id, when sorted downwards.
-// `value` must not be NaN; both zeros count as equal.
-inline uint64_t RankKey(float value, uint32_t id) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value + 0.0f);
-  const uint32_t ordered = (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
-  return uint64_t{ordered} << 32 | (0xFFFFFFFFu - id);
-}
-
-inline float RankValue(uint64_t key) {
-  const uint32_t ordered = static_cast<uint32_t>(key >> 32);
-  return std::bit_cast<float>((ordered >> 31) != 0 ? ordered & 0x7FFFFFFFu : ~ordered);
-}
 
 // The keys of n values in descending order, sorted only as far as they are asked for.
 class Ranking final {

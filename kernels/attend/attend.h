@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/linear/linear.h"
@@ -19,6 +20,8 @@ inline constexpr double kAttendRopeBase = 1e6;
 // Floats after the last key that may be read, and are not used.
 inline constexpr int kAttendKeyPadding = 32;
 inline constexpr float kAttendRmsEps = 1e-6f;
+// Keys, counted from the oldest that a query sees, whose part of the softmax may be summed apart.
+inline constexpr int kAttendChunk = 32;
 
 // The attention half of a drafter's block. For R rows, y = LN_ln1(x):
 //   k = rope(rms(W_k·y)), v = W_v·y go to the slot's ring at index position mod ring_size
@@ -54,12 +57,19 @@ struct AttendArgs {
   Matrix gate;                   // [2048, C]
   Matrix output;                 // [C, 2048]
 
-  View<float> keys;     // [S, 4, 128, ring_size], then kAttendKeyPadding floats of any value
-  View<float> values;   // [S, ring_size, 4, 128]
-  View<float> x_out;    // [Q, C] out
-  View<float> z;        // [Q, C] out
-  View<float> scratch;  // R·(C + 1024) + Q·(C + 6144) + Q·16·window floats
+  View<float> keys;      // [S, 4, 128, ring_size], then kAttendKeyPadding floats of any value
+  View<float> values;    // [S, ring_size, 4, 128]
+  View<float> x_out;     // [Q, C] out
+  View<float* const> z;  // [Q] pointers to [C] rows, distinct, out
+  View<float> scratch;   // AttendScratch(R, Q, C, window) floats
 };
+
+constexpr size_t AttendScratch(size_t rows, size_t queries, size_t width, size_t window) {
+  const size_t chunks = (window + kAttendChunk - 1) / kAttendChunk;
+  return rows * (width + 2 * kAttendKeyWidth) +
+         queries *
+             (width + 3 * kAttendQueryWidth + kAttendQueryHeads * chunks * (kAttendHeadWidth + 2));
+}
 
 void AttendCpu(const AttendArgs& args, ThreadPool& pool);
 

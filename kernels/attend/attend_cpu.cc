@@ -130,7 +130,7 @@ void AttendCpu(const AttendArgs& args, ThreadPool& pool) {
             pool);
   pool.ParallelFor(args.queries, [&](int i) {
     LayerNormRow(args.x_out.data + i * c, args.ln2_weight.data, args.ln2_bias.data, args.width,
-                 args.z.data + i * c);
+                 args.z[i]);
   });
 }
 

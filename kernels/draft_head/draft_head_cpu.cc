@@ -8,7 +8,7 @@ namespace tandem {
 
 void DraftHeadCpu(const DraftHeadArgs& args, ThreadPool& pool) {
   const size_t c = static_cast<size_t>(args.width);
-  const size_t vocab = static_cast<size_t>(args.vocab);
+  const size_t head_rows = static_cast<size_t>(args.head.rows);
   pool.ParallelFor(args.rows, [&](int row) {
     LayerNormRow(args.x.data + row * c, args.lo_weight.data, args.lo_bias.data, args.width,
                  args.o.data + row * c);
@@ -18,19 +18,20 @@ void DraftHeadCpu(const DraftHeadArgs& args, ThreadPool& pool) {
              .x = args.o,
              .x_stride = c,
              .y = args.logits,
-             .y_stride = vocab},
+             .y_stride = head_rows},
             pool);
   pool.ParallelFor(args.rows, [&](int row) {
-    const float* logits = args.logits.data + row * vocab;
+    const float* logits = args.logits.data + row * head_rows;
     float largest = -std::numeric_limits<float>::infinity();
-    args.tokens[row] = args.draft_vocab[0];
-    for (size_t i = 0; i < args.draft_vocab.size; ++i) {
-      const int32_t id = args.draft_vocab[i];
-      if (logits[id] > largest) {
-        largest = logits[id];
-        args.tokens[row] = id;
+    size_t best = 0;
+    for (size_t i = 0; i < args.head_rows.size; ++i) {
+      const float logit = logits[args.head_rows[i]];
+      if (logit > largest) {
+        largest = logit;
+        best = i;
       }
     }
+    args.tokens[row] = args.draft_vocab[best];
   });
 }
 

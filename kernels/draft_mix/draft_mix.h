@@ -14,7 +14,7 @@ struct DraftMixArgs {
   int rows = 0;   // R
   int width = 0;  // C
 
-  View<const float> z;              // [R, C]
+  View<const float* const> z;       // [R] pointers to [C] rows
   View<const float* const> z_prev;  // [R] pointers to [C] rows
   View<const float> x_k;            // [C]
   Matrix key;                       // [4C, C]

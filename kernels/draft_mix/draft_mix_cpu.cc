@@ -9,7 +9,7 @@ void DraftMixCpu(const DraftMixArgs& args, ThreadPool& pool) {
   const View<float> mixed = args.scratch.Sub(0, args.rows * c);
   const View<float> hidden = args.scratch.Sub(mixed.size, args.rows * hidden_width);
   pool.ParallelFor(args.rows, [&](int row) {
-    const float* z = args.z.data + row * c;
+    const float* z = args.z[row];
     const float* previous = args.z_prev[row];
     float* to = mixed.data + row * c;
     for (size_t i = 0; i < c; ++i) to[i] = z[i] + (previous[i] - z[i]) * args.x_k[i];

@@ -16,12 +16,15 @@ enum class WeightFormat : int32_t {
 };
 
 // A weight matrix [rows, cols] = [outputs, inputs] in the memory layout of one backend; see
-// Backend::Pack. The layout depends on format, rows and cols only, so a process that maps another's
+// Backend::Pack. The layout depends on the other fields only, so a process that maps another's
 // packed memory can use it as it is.
 struct Matrix {
   WeightFormat format = WeightFormat::kBf16;
   int rows = 0;  // outputs
   int cols = 0;  // inputs
+  // Packed for inputs most of which are zero, as after Epilogue::kReluSquare: a backend may then
+  // read only the weights of the others.
+  bool sparse_inputs = false;
   const void* data = nullptr;
 };
 
@@ -34,9 +37,13 @@ enum class Epilogue : int32_t {
   kSigmoid,     // y = 1 / (1 + e^-s)
 };
 
-// y = epilogue(x Wᵀ). Every sum is ((0 + x[0]·w[0]) + x[1]·w[1]) + ... in ascending order of the
-// input, each step one fused multiply-add in fp32; this order depends on nothing, so a row's result
-// depends neither on the other rows nor on the vector width or number of threads.
+// y = epilogue(x Wᵀ), W as rounded to its format (kernels/linear/quantize.h). Every sum is
+// ((0 + x[0]·w[0]) + x[1]·w[1]) + ... in ascending order of the input, each step one fused
+// multiply-add in fp32; this order depends on nothing, so a row's result depends neither on the
+// other rows nor on the vector width or number of threads. With Fp8 and Int8 w are the codes, and
+// the output's scale multiplies the finished sum; with Int6 w = code times the group's scale, which
+// fp32 holds exactly. Another backend may use another order of its own that depends on K and the
+// format only, and pieces of x that give at least 16 of its bits. Weights are finite.
 struct LinearArgs {
   int rows = 0;         // M >= 0
   Matrix weight;        // [N, K]

@@ -86,8 +86,8 @@ void LinearPack(void* to, WeightFormat format, const uint16_t* bf16, int rows, i
   Format(format).pack(to, bf16, rows, cols);
 }
 
-void LinearUnpackRow(const Matrix& matrix, int row, float* to) {
-  Format(matrix.format).unpack_row(matrix, row, to);
+float LinearUnpackRow(const Matrix& matrix, int row, float* to) {
+  return Format(matrix.format).unpack_row(matrix, row, to);
 }
 
 void LinearPart(const LinearArgs& args, int first_block, int end_block, int first_row,
@@ -120,13 +120,13 @@ void LinearCpu(const LinearArgs& args, ThreadPool& pool) { LinearManyCpu(&args, 
 void LinearReference(const LinearArgs& args) {
   std::vector<float> weight(static_cast<size_t>(args.weight.cols));
   for (int n = 0; n < args.weight.rows; ++n) {
-    LinearUnpackRow(args.weight, n, weight.data());
+    const float scale = LinearUnpackRow(args.weight, n, weight.data());
     for (int m = 0; m < args.rows; ++m) {
       float sum = 0.0f;
       for (int k = 0; k < args.weight.cols; ++k)
         sum = std::fma(args.x[m * args.x_stride + k], weight[k], sum);
       float& y = args.y[m * args.y_stride + n];
-      y = ApplyReference(args.epilogue, sum + 0.0f, y);
+      y = ApplyReference(args.epilogue, sum * scale + 0.0f, y);
     }
   }
 }

@@ -37,7 +37,7 @@ struct TimeMixCoreArgs {
   View<const float> r_k;                         // [H, 64]
   View<const float> ln_weight, ln_bias;          // [C], of the group norm
   View<const float> r;                           // [T, C]
-  View<float> k, v;                              // [T, C], changed as above
+  View<float> k, v;                              // [T, C]; may be changed as above
   View<const float> w_low, a_low, v_low, g_low;  // [T, D]
   View<float> v_first;  // [T, C], written by the first layer, read by the others
   View<float> scratch;  // [4, T, C]

@@ -66,7 +66,8 @@ absl::StatusOr<std::unique_ptr<DraftSession>> DraftSession::Open(
   const ipc::LayoutSizes& sizes = offer.layout.sizes;
   const auto format = static_cast<WeightFormat>(offer.head_format);
   if (!IsWeightFormat(offer.head_format) ||
-      offer.head_bytes < session->backend_->PackedBytes(format, sizes.vocab, sizes.width)) {
+      offer.head_bytes < session->backend_->PackedBytes(
+                             {.format = format, .rows = sizes.vocab, .cols = sizes.width})) {
     return absl::FailedPreconditionError(absl::StrCat(
         "LAYOUT_MISMATCH: head of format ", offer.head_format, " in ", offer.head_bytes, " bytes"));
   }
@@ -111,6 +112,7 @@ absl::Status DraftSession::Prove(const AttachOffer& offer, const ipc::BlockView&
   }
   ipc::FeatureHeader feature_header;
   backend_->CopyOut(&feature_header, features, sizeof(feature_header));
+  backend_->Wait();
   if (feature_header.magic != ipc::kMagic) {
     return absl::FailedPreconditionError(
         "NONCE_FAILED: the mapped feature memory is not the one that was offered");

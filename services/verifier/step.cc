@@ -43,7 +43,7 @@ struct Step::Memory {
   View<int32_t> top_ids;        // [B, kDepths, kMaxTopLogprobs]
   View<float> top_values;       // as top_ids
   View<float> margins;          // [B, kDepths]
-  View<float> scratch;          // [threads, 2V]
+  View<float> scratch;          // [n, AcceptScratchFloats(V)]
   std::vector<int> bias_count;  // [S]
   std::vector<int> end_count;   // [S]
 
@@ -88,7 +88,10 @@ absl::StatusOr<std::unique_ptr<Step>> Step::Create(Backend* backend, const Rwkv7
   RETURN_IF_ERROR(Allocate(backend, lanes * kDepths * kMaxTopLogprobs, &m.top_ids));
   RETURN_IF_ERROR(Allocate(backend, lanes * kDepths * kMaxTopLogprobs, &m.top_values));
   RETURN_IF_ERROR(Allocate(backend, lanes * kDepths, &m.margins));
-  RETURN_IF_ERROR(Allocate(backend, 2 * vocab * backend->threads(), &m.scratch));
+  // As many choices at a time as the backend can work on, at most those of a pass.
+  const size_t choices = std::min(static_cast<size_t>(backend->threads()), lanes * kDepths);
+  RETURN_IF_ERROR(
+      Allocate(backend, choices * AcceptScratchFloats(model->config().vocab), &m.scratch));
   m.bias_count.assign(slots, 0);
   m.end_count.assign(slots, 0);
   m.host_emitted.resize(lanes);

@@ -48,7 +48,7 @@ class Bench final {
         features_(Take<float>((kMaxDrafts + 1) * 3 * config_.width)),
         counts_(Take<float>(config_.vocab)),
         seen_(Take<uint8_t>(config_.vocab)),
-        scratch_(Take<float>(2 * config_.vocab)) {
+        scratch_(Take<float>(AcceptScratchFloats(config_.vocab))) {
     const std::unique_ptr<MtpFile> sidecar = Value(MtpFile::Open(path + "/mtp",
                                                                  {.name = weights_->name(),
                                                                   .layers = config_.layers,
@@ -155,7 +155,7 @@ class Bench final {
   View<float> features_;  // [kMaxDrafts + 1, 3C]
   View<float> counts_;    // [1, V]
   View<uint8_t> seen_;    // [1, V]
-  View<float> scratch_;   // [1, 2V]
+  View<float> scratch_;   // [1, AcceptScratchFloats(V)]
   std::array<int, 2> taps_ = {};
   std::unique_ptr<Mtp> drafter_;
 };

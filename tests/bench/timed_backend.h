@@ -40,11 +40,11 @@ class TimedBackend final : public Backend {
   void Copy(void* to, const void* from, size_t bytes) override { inner_->Copy(to, from, bytes); }
   void Zero(void* to, size_t bytes) override { inner_->Zero(to, bytes); }
   void Wait() override { inner_->Wait(); }
-  size_t PackedBytes(WeightFormat format, int rows, int cols) const override {
-    return inner_->PackedBytes(format, rows, cols);
+  size_t PackedBytes(const Matrix& shape) const override {
+    return inner_->PackedBytes(shape);
   }
-  void Pack(void* to, WeightFormat format, const uint16_t* bf16, int rows, int cols) override {
-    inner_->Pack(to, format, bf16, rows, cols);
+  void Pack(void* to, const Matrix& shape, const uint16_t* bf16) override {
+    inner_->Pack(to, shape, bf16);
   }
 
   void Embed(const EmbedArgs& args) override {

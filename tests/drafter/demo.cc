@@ -23,7 +23,7 @@ Demo& Demo::Get() {
   return demo;
 }
 
-Demo::Demo() : backend_(1) {
+Demo::Demo() : backend_(MakeTestBackend(1)) {
   source_ = Take(WeightsSource::Open(kFolder));
   weights_ = Take(ModelWeights::Load(&backend_, *source_));
   model_ = std::make_unique<Rwkv7>(weights_.get());
@@ -45,6 +45,13 @@ std::unique_ptr<Mtp> Demo::MakeMtp(int slots, int max_lanes, int max_rows) {
                            .slots = slots,
                            .max_lanes = max_lanes,
                            .max_rows = max_rows}));
+}
+
+const float* Demo::OnBackend(absl::Span<const float> values) {
+  void* memory = backend_.Allocate(values.size() * sizeof(float));
+  CHECK(memory != nullptr);
+  backend_.CopyIn(memory, values.data(), values.size() * sizeof(float));
+  return static_cast<const float*>(memory);
 }
 
 BaseSequence::BaseSequence() : demo_(Demo::Get()) {
@@ -69,17 +76,22 @@ void BaseSequence::Pass(absl::Span<const int32_t> certain, absl::Span<const int3
   batch.AddLane(slot_.index(), certain, drafts, /*choose=*/true);
   const std::array<int, 2>& taps = demo_.sidecar().config().fuse_layers;
   demo_.model().Forward(batch, *state_, *activations_, {.taps = {taps[0], taps[1]}, .rows = rows_});
-  demo_.backend().Wait();
   state_->SetAccepted(slot_, 0);
   drafts_ = static_cast<int>(drafts.size());
-  features.insert(features.end(), rows_, rows_ + batch.rows() * demo_.feature_width());
+  const size_t before = features.size();
+  features.resize(before + static_cast<size_t>(batch.rows()) * demo_.feature_width());
+  demo_.backend().CopyOut(&features[before], rows_, (features.size() - before) * sizeof(float));
+  demo_.backend().Wait();
 }
 
 std::vector<int32_t> BaseSequence::Choices() const {
   const View<const float> logits = activations_->logits();
+  std::vector<float> host(logits.size);  // [drafts + 1, V]
+  demo_.backend().CopyOut(host.data(), logits.data, logits.size * sizeof(float));
+  demo_.backend().Wait();
   std::vector<int32_t> choices;
   for (int row = 0; row <= drafts_; ++row) {
-    const float* begin = logits.data + static_cast<size_t>(row) * demo_.vocab();
+    const auto begin = host.begin() + static_cast<std::ptrdiff_t>(row) * demo_.vocab();
     choices.push_back(static_cast<int32_t>(std::max_element(begin, begin + demo_.vocab()) - begin));
   }
   return choices;
@@ -92,12 +104,15 @@ void BaseSequence::Accept(int count) {
 
 DraftLane LaneOf(const std::vector<int32_t>& ids, const std::vector<float>& features, int begin,
                  int end, int wanted, int slot, uint32_t generation) {
+  const size_t width = static_cast<size_t>(Demo::Get().feature_width());
+  const absl::Span<const float> rows = absl::MakeConstSpan(features).subspan(
+      static_cast<size_t>(begin) * width, static_cast<size_t>(end - begin) * width);
   return {.slot = slot,
           .generation = generation,
           .count = end - begin,
           .wanted = wanted,
           .position = begin,
-          .features = features.data() + static_cast<size_t>(begin) * Demo::Get().feature_width(),
+          .features = Demo::Get().OnBackend(rows),
           .next_tokens = ids.data() + begin + 1};
 }
 

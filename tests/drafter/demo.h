@@ -11,6 +11,7 @@
 #include "common/model/rwkv7.h"
 #include "common/model/weights_source.h"
 #include "tests/drafter/recording_backend.h"
+#include "tests/test_backend.h"
 
 namespace tandem {
 
@@ -28,6 +29,9 @@ class Demo final {
   int feature_width() const { return 3 * model_->config().width; }
 
   std::unique_ptr<Mtp> MakeMtp(int slots, int max_lanes = 8, int max_rows = 513);
+
+  // A copy in backend memory, which lasts.
+  const float* OnBackend(absl::Span<const float> values);
 
  private:
   Demo();

@@ -1,12 +1,23 @@
 // The stored results of the demo model's sidecar, made by a plain fp32 implementation.
 #include <gtest/gtest.h>
 
+#include <iostream>
+#include <numeric>
+
 #include "tests/drafter/demo.h"
 
 namespace tandem {
 namespace {
 
-constexpr float kTolerance = 2e-4f;
+// Whether a draft is the stored one. Where it is another, its logit may exceed the stored one's by
+// what the backend's arithmetic allows; what follows in the chain is then another chain.
+bool IsStored(int32_t draft, const std::vector<float>& logits, int32_t stored) {
+  if (draft == stored) return true;
+  const double margin = logits[static_cast<size_t>(draft)] - logits[static_cast<size_t>(stored)];
+  std::cout << "draft " << draft << " instead of " << stored << " by " << margin << "\n";
+  EXPECT_LT(margin, GoldenTolerances().draft_margin);
+  return false;
+}
 
 TEST(MtpGoldenTest, DraftsAfterThePrompt) {
   Demo& demo = Demo::Get();
@@ -21,14 +32,15 @@ TEST(MtpGoldenTest, DraftsAfterThePrompt) {
     demo.backend().draft_logits.clear();
     const std::vector<int32_t> drafts = DraftOne(*mtp, LaneOf(ids, base.features, 0, prompt, 3));
     ASSERT_EQ(drafts.size(), 3u);
+    const std::vector<std::vector<float>> logits = demo.backend().draft_logits;
     for (int k = 0; k < 3; ++k) {
+      SCOPED_TRACE(k + 1);
       const nlohmann::json& expected = golden["draft_k3_after_prompt"][k];
-      EXPECT_EQ(drafts[k], expected["token"].get<int>()) << "depth " << k + 1;
       for (const nlohmann::json& top : expected["top5"]) {
-        EXPECT_NEAR(demo.backend().draft_logits[k][top[0].get<int>()], top[1].get<float>(),
-                    kTolerance)
-            << "depth " << k + 1;
+        EXPECT_NEAR(logits[k][top[0].get<int>()], top[1].get<float>(),
+                    GoldenTolerances().draft_logits);
       }
+      if (!IsStored(drafts[k], logits[k], expected["token"])) break;
     }
   }
 }
@@ -56,16 +68,29 @@ TEST(MtpGoldenTest, RingCase) {
     EXPECT_EQ(whole, live);
     EXPECT_EQ(demo.backend().draft_logits, live_logits);
     for (int k = 0; k < 3; ++k) {
-      EXPECT_EQ(live[k], at["drafts"][k][0].get<int>()) << "depth " << k + 1;
-      EXPECT_NEAR(live_logits[k][live[k]], at["drafts"][k][1].get<float>(), kTolerance)
-          << "depth " << k + 1;
+      SCOPED_TRACE(k + 1);
+      const int32_t stored = at["drafts"][k][0];
+      EXPECT_NEAR(live_logits[k][stored], at["drafts"][k][1].get<float>(),
+                  GoldenTolerances().draft_logits);
+      if (!IsStored(live[k], live_logits[k], stored)) break;
     }
+  }
+}
+
+// The text equals the stored one, at least up to a choice that was close.
+void ExpectStoredText(absl::Span<const int32_t> text, const nlohmann::json& golden) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == golden["greedy_96"][i].get<int32_t>()) continue;
+    EXPECT_LT(golden["greedy_margin"][i].get<double>(), GoldenTolerances().greedy_margin);
+    return;
   }
 }
 
 // Greedy text with K = 3 and how many drafts each step accepted.
 TEST(MtpGoldenTest, AcceptedPerStep) {
   Demo& demo = Demo::Get();
+  const double allowed = GoldenTolerances().accepted;
+  int all = 0, all_stored = 0;
   for (const nlohmann::json& golden : demo.golden()["cases"]) {
     SCOPED_TRACE(golden["task"].get<std::string>());
     std::vector<int32_t> ids = golden["ids"];
@@ -89,11 +114,16 @@ TEST(MtpGoldenTest, AcceptedPerStep) {
       ids.insert(ids.end(), choices.begin(), choices.begin() + accepted + 1);
       accepted_per_step.push_back(accepted);
     }
-    EXPECT_EQ(accepted_per_step, golden["spec_k3_accepted_per_step"].get<std::vector<int>>());
-    ids.resize(prompt + 96);
-    EXPECT_EQ(std::vector<int32_t>(ids.begin() + prompt, ids.end()),
-              golden["greedy_96"].get<std::vector<int32_t>>());
+    const std::vector<int> stored = golden["spec_k3_accepted_per_step"];
+    all += std::accumulate(accepted_per_step.begin(), accepted_per_step.end(), 0);
+    all_stored += std::accumulate(stored.begin(), stored.end(), 0);
+    if (allowed == 0.0) {
+      EXPECT_EQ(accepted_per_step, stored);
+    }
+    ExpectStoredText(absl::MakeConstSpan(ids).subspan(prompt, 96), golden);
   }
+  std::cout << "accepted drafts: " << all << ", stored " << all_stored << "\n";
+  EXPECT_NEAR(all, all_stored, allowed * all_stored);
 }
 
 }  // namespace

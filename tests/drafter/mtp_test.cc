@@ -148,7 +148,7 @@ TEST_F(MtpTest, RefusesImpossibleLanes) {
 // fit.
 TEST_F(MtpTest, TooLittleMemoryNamesTheSizes) {
   const auto error_with = [](size_t limit) {
-    RecordingBackend backend(1);
+    RecordingBackend backend(MakeCpuBackend(1));
     backend.allocation_limit = limit;
     const MtpFile& file = Demo::Get().sidecar();
     const int vocab = Demo::Get().vocab();

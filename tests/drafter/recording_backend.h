@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -11,14 +13,16 @@
 
 namespace tandem {
 
-// The CPU backend, remembering the draft logits of every DraftHead call, with as much memory as the
+// A backend that remembers the draft logits of every DraftHead call, with as much memory as the
 // test allows.
 class RecordingBackend final : public Backend {
  public:
-  explicit RecordingBackend(int threads) : real_(MakeCpuBackend(threads)) {}
+  explicit RecordingBackend(std::unique_ptr<Backend> real) : real_(std::move(real)) {}
 
-  // [calls][rows · V]
+  // [calls][rows · V] by token id, V as far as the draft vocabulary reaches
   std::vector<std::vector<float>> draft_logits;
+  // False: nothing is remembered, and RunRecorded works as it does in the real backend.
+  bool remember = true;
   size_t allocation_limit = SIZE_MAX;  // bytes of one allocation
 
   const char* name() const override { return real_->name(); }
@@ -39,11 +43,14 @@ class RecordingBackend final : public Backend {
   void Copy(void* to, const void* from, size_t n) override { real_->Copy(to, from, n); }
   void Zero(void* to, size_t bytes) override { real_->Zero(to, bytes); }
   void Wait() override { real_->Wait(); }
-  size_t PackedBytes(WeightFormat format, int rows, int cols) const override {
-    return real_->PackedBytes(format, rows, cols);
+  void RunRecorded(const GraphKey& key, const std::function<void()>& enqueue) override {
+    if (remember) return enqueue();
+    real_->RunRecorded(key, enqueue);
   }
-  void Pack(void* to, WeightFormat format, const uint16_t* bf16, int rows, int cols) override {
-    real_->Pack(to, format, bf16, rows, cols);
+  GraphCounts graph_counts() const override { return real_->graph_counts(); }
+  size_t PackedBytes(const Matrix& shape) const override { return real_->PackedBytes(shape); }
+  void Pack(void* to, const Matrix& shape, const uint16_t* bf16) override {
+    real_->Pack(to, shape, bf16);
   }
   void Embed(const EmbedArgs& args) override { real_->Embed(args); }
   void TimeMixIn(const TimeMixInArgs& args) override { real_->TimeMixIn(args); }
@@ -60,11 +67,27 @@ class RecordingBackend final : public Backend {
   void DraftMix(const DraftMixArgs& args) override { real_->DraftMix(args); }
   void DraftHead(const DraftHeadArgs& args) override {
     real_->DraftHead(args);
-    const size_t count = static_cast<size_t>(args.rows) * args.vocab;
-    draft_logits.emplace_back(args.logits.data, args.logits.data + count);
+    if (remember) Remember(args);
   }
 
  private:
+  void Remember(const DraftHeadArgs& args) {
+    const size_t head_rows = static_cast<size_t>(args.head.rows);
+    std::vector<int32_t> ids(args.draft_vocab.size), rows(args.head_rows.size);
+    std::vector<float> by_row(static_cast<size_t>(args.rows) * head_rows);
+    CopyOut(ids.data(), args.draft_vocab.data, ids.size() * sizeof(int32_t));
+    CopyOut(rows.data(), args.head_rows.data, rows.size() * sizeof(int32_t));
+    CopyOut(by_row.data(), args.logits.data, by_row.size() * sizeof(float));
+    Wait();
+    const size_t vocab = static_cast<size_t>(*std::max_element(ids.begin(), ids.end())) + 1;
+    std::vector<float> logits(static_cast<size_t>(args.rows) * vocab);
+    for (size_t row = 0; row < static_cast<size_t>(args.rows); ++row) {
+      for (size_t i = 0; i < ids.size(); ++i)
+        logits[row * vocab + ids[i]] = by_row[row * head_rows + rows[i]];
+    }
+    draft_logits.push_back(std::move(logits));
+  }
+
   std::unique_ptr<Backend> real_;
 };
 

@@ -60,7 +60,7 @@ class AcceptFixture final {
     top_ids.assign(outputs * kMaxTopLogprobs, -7);
     top_values.assign(outputs * kMaxTopLogprobs, kPoison);
     margins.assign(outputs, kPoison);
-    std::vector<float> scratch(2 * static_cast<size_t>(vocab_) * scratch_lanes, kPoison);
+    std::vector<float> scratch(AcceptScratchFloats(vocab_) * scratch_lanes, kPoison);
     backend.Accept({.vocab = vocab_,
                     .usable_vocab = usable_vocab_,
                     .max_lanes = static_cast<int>(lanes.size()),

@@ -41,8 +41,9 @@ class AttendTest : public SidecarFixture {
     const size_t rows = slots.size();
     Output out{.x = std::vector<float>(queries.size() * kWidth, kPoison),
                .z = std::vector<float>(queries.size() * kWidth, kPoison)};
-    std::vector<float> scratch(
-        rows * (kWidth + 1024) + queries.size() * (kWidth + 6144 + 16 * kWindow), kPoison);
+    std::vector<float*> z;
+    for (size_t i = 0; i < queries.size(); ++i) z.push_back(out.z.data() + i * kWidth);
+    std::vector<float> scratch(AttendScratch(rows, queries.size(), kWidth, kWindow), kPoison);
     backend_->Attend({.rows = static_cast<int>(rows),
                       .queries = static_cast<int>(queries.size()),
                       .width = kWidth,
@@ -67,7 +68,7 @@ class AttendTest : public SidecarFixture {
                       .keys = Of(keys_),
                       .values = Of(values_),
                       .x_out = Of(out.x),
-                      .z = Of(out.z),
+                      .z = {z.data(), z.size()},
                       .scratch = Of(scratch)});
     return out;
   }

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <numeric>
+
 #include "tests/kernels/sidecar_fixture.h"
 
 namespace tandem {
@@ -18,18 +20,19 @@ class DraftHeadTest : public SidecarFixture {
     std::vector<int32_t> tokens;
   };
   Output Run(const Matrix& head, const std::vector<float>& x, const std::vector<float>& weight,
-             const std::vector<float>& bias, const std::vector<int32_t>& draft_vocab) {
+             const std::vector<float>& bias, const std::vector<int32_t>& head_rows,
+             const std::vector<int32_t>& draft_vocab) {
     const size_t rows = x.size() / kWidth;
     Output out{.o = std::vector<float>(x.size(), kPoison),
                .logits = std::vector<float>(rows * head.rows, kPoison),
                .tokens = std::vector<int32_t>(rows, -7)};
     backend_->DraftHead({.rows = static_cast<int>(rows),
                          .width = kWidth,
-                         .vocab = head.rows,
                          .x = Of(x),
                          .lo_weight = Of(weight),
                          .lo_bias = Of(bias),
                          .head = head,
+                         .head_rows = {head_rows.data(), head_rows.size()},
                          .draft_vocab = {draft_vocab.data(), draft_vocab.size()},
                          .o = Of(out.o),
                          .logits = Of(out.logits),
@@ -38,51 +41,57 @@ class DraftHeadTest : public SidecarFixture {
   }
 };
 
-TEST_F(DraftHeadTest, RanksTheDraftVocabularyOnly) {
-  constexpr int kVocab = 100;
+TEST_F(DraftHeadTest, RanksTheDraftVocabulary) {
+  constexpr int kHeadRows = 100;
+  constexpr int kChoices = 30;
   constexpr int kRows = 4;
-  const Weights head = RandomMatrix(kVocab, kWidth);
+  const Weights head = RandomMatrix(kHeadRows, kWidth);
   const std::vector<float> weight = RandomVector(kWidth, 0.2f, 1.0f);
   const std::vector<float> bias = RandomVector(kWidth, 0.2f);
   const std::vector<float> x = RandomVector(kRows * kWidth, 2.0f);
-  std::vector<int32_t> draft_vocab;
-  for (int i = 0; i < 30; ++i) draft_vocab.push_back((i * 37 + 11) % kVocab);
-  const Output out = Run(head.matrix, x, weight, bias, draft_vocab);
+  std::vector<int32_t> head_rows, draft_vocab;
+  for (int i = 0; i < kChoices; ++i) {
+    head_rows.push_back((i * 37 + 11) % kHeadRows);
+    draft_vocab.push_back((i * 137 + 11) % 1000);
+  }
+  const Output out = Run(head.matrix, x, weight, bias, head_rows, draft_vocab);
   for (int row = 0; row < kRows; ++row) {
     const Doubles o = Normed(Row(x, row, kWidth), weight, bias);
     const Doubles logits = Multiply(head.values, o);
     ExpectNear(out.o.data() + row * kWidth, o, "o");
-    ExpectNear(out.logits.data() + row * kVocab, logits, "logits");
-    EXPECT_EQ(out.tokens[row],
-              *std::max_element(draft_vocab.begin(), draft_vocab.end(),
-                                [&](int a, int b) { return logits[a] < logits[b]; }));
+    ExpectNear(out.logits.data() + row * kHeadRows, logits, "logits");
+    const auto largest = std::max_element(head_rows.begin(), head_rows.end(),
+                                          [&](int a, int b) { return logits[a] < logits[b]; }) -
+                         head_rows.begin();
+    EXPECT_EQ(out.tokens[row], draft_vocab[largest]);
   }
 }
 
-// Head row id = the number marks[id] in every column but few: equal marks give equal logits.
+// Head row i is the number marks[i] in its first column, and o is 1 there: the logits are the
+// marks.
 TEST_F(DraftHeadTest, TieTakesTheMoreFrequentAndNanNeverWins) {
-  constexpr int kVocab = 16;
-  std::vector<uint16_t> bf16(kVocab * kWidth);
-  const auto mark = [&](int id, float value) {
-    bf16[id * kWidth] = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
-  };
-  mark(3, 2.0f);
-  mark(5, 2.0f);
-  mark(7, 1.0f);
-  mark(9, std::numeric_limits<float>::quiet_NaN());
-  void* memory = backend_->Allocate(backend_->PackedBytes(WeightFormat::kBf16, kVocab, kWidth));
-  backend_->Pack(memory, WeightFormat::kBf16, bf16.data(), kVocab, kWidth);
-  const Matrix head{.format = WeightFormat::kBf16, .rows = kVocab, .cols = kWidth, .data = memory};
+  const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> x(kWidth, 0.0f);
   x[0] = 1.0f;
   const std::vector<float> ones(kWidth, 1.0f);
   const std::vector<float> zeros(kWidth, 0.0f);
-  EXPECT_THAT(Run(head, x, ones, zeros, {9, 7, 5, 3}).tokens, ElementsAre(5));
-  EXPECT_THAT(Run(head, x, ones, zeros, {3, 9, 5}).tokens, ElementsAre(3));
-  EXPECT_THAT(Run(head, x, ones, zeros, {9, 7}).tokens, ElementsAre(7));
+  const auto token = [&](const std::vector<float>& marks, const std::vector<int32_t>& ids) {
+    std::vector<uint16_t> bf16(marks.size() * kWidth);
+    for (size_t i = 0; i < marks.size(); ++i)
+      bf16[i * kWidth] = static_cast<uint16_t>(std::bit_cast<uint32_t>(marks[i]) >> 16);
+    Matrix head{.rows = static_cast<int>(marks.size()), .cols = kWidth};
+    void* memory = backend_->Allocate(backend_->PackedBytes(head));
+    backend_->Pack(memory, head, bf16.data());
+    head.data = memory;
+    std::vector<int32_t> rows(marks.size());
+    std::iota(rows.begin(), rows.end(), 0);
+    return Run(head, x, ones, zeros, rows, ids).tokens;
+  };
+  EXPECT_THAT(token({nan, 1, 2, 2}, {9, 7, 5, 3}), ElementsAre(5));
+  EXPECT_THAT(token({2, nan, 2}, {3, 9, 5}), ElementsAre(3));
+  EXPECT_THAT(token({nan, 1}, {9, 7}), ElementsAre(7));
   // Nothing comparable: the most frequent token.
-  x[0] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THAT(Run(head, x, ones, zeros, {4, 7}).tokens, ElementsAre(4));
+  EXPECT_THAT(token({nan, nan}, {4, 7}), ElementsAre(4));
 }
 
 }  // namespace

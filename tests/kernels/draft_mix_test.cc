@@ -16,15 +16,17 @@ TEST_F(DraftMixTest, EqualsTheFormula) {
     const std::vector<float> before = RandomVector(rows * kWidth);
     const std::vector<float> z = RandomVector(rows * kWidth);
     const std::vector<float> shifts = RandomVector(rows * kWidth);
-    std::vector<const float*> z_prev;
+    std::vector<const float*> z_rows, z_prev;
     // A row's shift may be another row's z, as it is for neighbouring positions.
-    for (int row = 0; row < rows; ++row)
+    for (int row = 0; row < rows; ++row) {
+      z_rows.push_back(z.data() + row * kWidth);
       z_prev.push_back((row == 1 ? z.data() : shifts.data() + row * kWidth));
+    }
     std::vector<float> x = before;
     std::vector<float> scratch(static_cast<size_t>(rows) * 6 * kWidth, kPoison);
     backend_->DraftMix({.rows = rows,
                         .width = kWidth,
-                        .z = Of(z),
+                        .z = {z_rows.data(), z_rows.size()},
                         .z_prev = {z_prev.data(), z_prev.size()},
                         .x_k = Of(x_k),
                         .key = key.matrix,

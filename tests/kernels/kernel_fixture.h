@@ -57,10 +57,10 @@ class TestMatrix final {
       bits[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(drawn[i]) >> 16);
       values_[i] = std::bit_cast<float>(static_cast<uint32_t>(bits[i]) << 16);
     }
-    constexpr WeightFormat kFormat = WeightFormat::kBf16;
-    void* memory = backend.Allocate(backend.PackedBytes(kFormat, rows, cols));
-    backend.Pack(memory, kFormat, bits.data(), rows, cols);
-    packed_ = {.format = kFormat, .rows = rows, .cols = cols, .data = memory};
+    packed_ = {.rows = rows, .cols = cols};
+    void* memory = backend.Allocate(backend.PackedBytes(packed_));
+    backend.Pack(memory, packed_, bits.data());
+    packed_.data = memory;
   }
 
   const Matrix& packed() const { return packed_; }

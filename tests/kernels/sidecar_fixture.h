@@ -45,10 +45,11 @@ class SidecarFixture : public ::testing::Test {
       bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
       values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits) << 16));
     }
-    void* memory = backend_->Allocate(backend_->PackedBytes(WeightFormat::kBf16, rows, cols));
-    backend_->Pack(memory, WeightFormat::kBf16, bf16.data(), rows, cols);
-    return {.matrix = {.format = WeightFormat::kBf16, .rows = rows, .cols = cols, .data = memory},
-            .values = std::move(values)};
+    Matrix matrix{.rows = rows, .cols = cols};
+    void* memory = backend_->Allocate(backend_->PackedBytes(matrix));
+    backend_->Pack(memory, matrix, bf16.data());
+    matrix.data = memory;
+    return {.matrix = matrix, .values = std::move(values)};
   }
 
   static View<const float> Of(const std::vector<float>& vector) {

@@ -21,7 +21,7 @@ T Value(absl::StatusOr<T> value) {
 
 }  // namespace
 
-DemoModel::DemoModel(int threads) : backend_(MakeCpuBackend(threads)) {
+DemoModel::DemoModel(int threads) : backend_(MakeTestBackend(threads)) {
   const std::unique_ptr<WeightsSource> source = Value(WeightsSource::Open(kModel));
   weights_ = Value(ModelWeights::Load(backend_.get(), *source));
   model_ = std::make_unique<Rwkv7>(weights_.get());
@@ -45,6 +45,8 @@ std::vector<std::vector<float>> DemoModel::Forward(const DecodeBatch& batch) {
   for (size_t i = 0; i < rows.size(); ++i) {
     backend_->CopyOut(rows[i].data(), logits.data + i * vocab, vocab * sizeof(float));
   }
+  host_features_.resize(static_cast<size_t>(batch.rows()) * 3 * model_->config().width);
+  backend_->CopyOut(host_features_.data(), features_, host_features_.size() * sizeof(float));
   backend_->Wait();
   return rows;
 }

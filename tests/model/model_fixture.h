@@ -11,18 +11,20 @@
 #include "common/model/weights.h"
 #include "kernels/backend.h"
 #include "nlohmann/json.hpp"
+#include "tests/test_backend.h"
 
 namespace tandem {
 
 inline constexpr int kDemoTaps[2] = {2, 5};
 
-// The demo model on the CPU, loaded once per process, with one state and one set of activations.
+// The demo model on the test backend, loaded once per process, with one state and one set of
+// activations.
 class DemoModel final {
  public:
   static constexpr int kSlots = 6;
   static constexpr int kMaxRows = 192;
 
-  // `threads` as in MakeCpuBackend.
+  // `threads` as in MakeTestBackend.
   explicit DemoModel(int threads = 2);
 
   // What one lane of a pass asks for.
@@ -43,8 +45,8 @@ class DemoModel final {
 
   Slot Acquire();
 
-  // [h, m1, m2] of the last Run's rows, [T, 3C].
-  const float* features() const { return features_; }
+  // [h, m1, m2] of the last Run's rows, [T, 3C], on the host.
+  const float* features() const { return host_features_.data(); }
   Backend& backend() { return *backend_; }
   RecurrentState& state() { return *state_; }
   Rwkv7& model() { return *model_; }
@@ -58,7 +60,8 @@ class DemoModel final {
   std::unique_ptr<Rwkv7> model_;
   std::unique_ptr<RecurrentState> state_;
   std::unique_ptr<Activations> activations_;
-  float* features_ = nullptr;
+  float* features_ = nullptr;         // [kMaxRows, 3C] backend memory
+  std::vector<float> host_features_;  // [T, 3C]
 };
 
 // The stored results of an independent implementation.

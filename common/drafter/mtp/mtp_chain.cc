@@ -1,11 +1,13 @@
 #include "common/drafter/mtp/mtp_chain.h"
 
 #include <algorithm>
+#include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/drafter/mtp/mtp_head.h"
 #include "kernels/attend/attend.h"
 #include "kernels/draft_fuse/draft_fuse.h"
 #include "kernels/draft_head/draft_head.h"
@@ -16,12 +18,6 @@ namespace {
 
 static_assert(kMtpQueryHeads == kAttendQueryHeads && kMtpKeyHeads == kAttendKeyHeads &&
               kMtpHeadWidth == kAttendHeadWidth);
-
-template <class T>
-void Upload(Backend* backend, View<T> to, const std::vector<T>& from) {
-  CHECK_LE(from.size(), to.size);
-  backend->CopyIn(to.data, from.data(), from.size() * sizeof(T));
-}
 
 // Allocates buffers and adds up what could not be had.
 struct Allocator {
@@ -35,15 +31,35 @@ struct Allocator {
   size_t missing = 0;
 };
 
-// Feeds, all in front, that want a draft of depth k.
-int Drafting(absl::Span<const MtpFeed> feeds, int k) {
-  return static_cast<int>(std::count_if(feeds.begin(), feeds.end(),
-                                        [k](const MtpFeed& feed) { return feed.wanted >= k; }));
-}
-
 // Base position j, depth k: one position after depth k - 1, where the key of the same token will
 // stand once it is certain.
 int64_t PositionOfDepth(int64_t j, int k) { return j + k - 1; }
+
+// Pointers that are only read through.
+View<const float* const> Readable(View<float* const> rows) { return {rows.data, rows.size}; }
+
+// Divides a block of memory on the host, and its copy in backend memory, into arrays. Without
+// memory it only adds up the sizes.
+class Divider final {
+ public:
+  Divider(std::byte* host, std::byte* device) : host_(host), device_(device) {}
+
+  template <class Input>
+  void Take(int count, Input& input) {
+    using T = std::remove_pointer_t<decltype(input.host.data)>;
+    const size_t size = static_cast<size_t>(count);
+    if (host_ != nullptr) input.host = {reinterpret_cast<T*>(host_ + used_), size};
+    if (device_ != nullptr) input.device = {reinterpret_cast<const T*>(device_ + used_), size};
+    used_ += (size * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  size_t used() const { return used_; }
+
+ private:
+  static constexpr size_t kAlignment = 16;
+  std::byte* host_;
+  std::byte* device_;
+  size_t used_ = 0;
+};
 
 }  // namespace
 
@@ -51,38 +67,48 @@ absl::StatusOr<std::unique_ptr<MtpChain>> MtpChain::Create(Backend* backend, Mtp
                                                            const Mtp::Options& options) {
   std::unique_ptr<MtpChain> chain(new MtpChain(backend, std::move(weights), options));
   RETURN_IF_ERROR(chain->Allocate());
+  chain->Fill();
   return chain;
 }
 
 absl::Status MtpChain::Allocate() {
   const size_t c = static_cast<size_t>(weights_.config.width);
-  const size_t window = static_cast<size_t>(weights_.config.window);
   const size_t rows = static_cast<size_t>(options_.max_rows);
   const size_t lanes = static_cast<size_t>(options_.max_lanes);
   const size_t slots = static_cast<size_t>(options_.slots);
+  const size_t choices = weights_.draft_vocab.size;
   ring_size_ = weights_.config.window + kMaxDrafts;
   const size_t ring = slots * ring_size_ * kAttendKeyWidth;
-  const size_t attend = rows * (c + 2 * kAttendKeyWidth) +
-                        2 * lanes * (c + 3 * kAttendQueryWidth + kAttendQueryHeads * window);
+  head_ = options_.head;
+  if (OwnHead()) {
+    head_ = {.format = weights_.proj.format,
+             .rows = static_cast<int>(choices),
+             .cols = weights_.config.width};
+  }
+  Counts most = {
+      .feeds = options_.max_lanes, .rows = options_.max_rows, .queries = 2 * options_.max_lanes};
+  most.drafts.fill(options_.max_lanes);
+  host_inputs_.resize(LayOut(most).bytes);
+  host_drafts_.resize(kMaxDrafts * lanes);
   Allocator allocator{.backend = backend_};
   keys_ = allocator.Take<float>(ring + kAttendKeyPadding);
   values_ = allocator.Take<float>(ring);
-  slot_z_ = allocator.Take<float>(slots * c);
-  features_ = allocator.Take<const float*>(rows);
-  z_prev_ = allocator.Take<const float*>(lanes);
-  tokens_ = allocator.Take<int32_t>(rows);
-  row_slots_ = allocator.Take<int32_t>(rows);
-  row_positions_ = allocator.Take<int64_t>(rows);
-  row_first_ = allocator.Take<int64_t>(rows);
-  query_rows_ = allocator.Take<int32_t>(2 * lanes);
+  slot_z_ = allocator.Take<float>(slots * 2 * c);
+  no_z_ = allocator.Take<float>(c);
+  inputs_ = allocator.Take<std::byte>(host_inputs_.size());
+  for (View<float*>& rows_of_depth : chain_z_) rows_of_depth = allocator.Take<float*>(lanes);
+  chain_queries_ = allocator.Take<int32_t>(lanes);
+  z_ = allocator.Take<float>(2 * lanes * c);
   x_ = allocator.Take<float>(rows * c);
   attended_ = allocator.Take<float>(2 * lanes * c);
-  z_[0] = allocator.Take<float>(2 * lanes * c);
-  z_[1] = allocator.Take<float>(2 * lanes * c);
   o_ = allocator.Take<float>(lanes * c);
-  logits_ = allocator.Take<float>(lanes * options_.vocab);
+  logits_ = allocator.Take<float>(lanes * static_cast<size_t>(head_.rows));
   drafts_ = allocator.Take<int32_t>(lanes * kMaxDrafts);
-  scratch_ = allocator.Take<float>(std::max({5 * c * rows, attend, 6 * c * lanes}));
+  const size_t attend = AttendScratch(rows, 2 * lanes, c, weights_.config.window);
+  scratch_ = allocator.Take<float>(
+      std::max({5 * c * rows, attend, 6 * c * lanes, static_cast<size_t>(options_.vocab)}));
+  head_rows_ = allocator.Take<int32_t>(choices);
+  if (OwnHead()) head_.data = allocator.Take<std::byte>(backend_->PackedBytes(head_)).data;
   if (allocator.missing == 0) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("no memory for the sidecar's buffers: ", allocator.missing,
@@ -90,99 +116,185 @@ absl::Status MtpChain::Allocate() {
                    " slots of ", ring_size_, " keys and values; use fewer slots"));
 }
 
-float* MtpChain::SlotShift(int32_t slot) const {
-  return slot_z_.data + static_cast<size_t>(slot) * weights_.config.width;
+// What stays the same in every round.
+void MtpChain::Fill() {
+  const size_t c = static_cast<size_t>(weights_.config.width);
+  const size_t lanes = static_cast<size_t>(options_.max_lanes);
+  std::vector<float*> rows(lanes);
+  for (size_t depth = 0; depth < 2; ++depth) {
+    for (size_t i = 0; i < lanes; ++i) rows[i] = z_.data + (depth * lanes + i) * c;
+    backend_->CopyIn(chain_z_[depth].data, rows.data(), lanes * sizeof(float*));
+  }
+  std::vector<int32_t> numbers(std::max(lanes, head_rows_.size));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  backend_->CopyIn(chain_queries_.data, numbers.data(), lanes * sizeof(int32_t));
+  if (OwnHead()) {
+    backend_->CopyIn(head_rows_.data, numbers.data(), head_rows_.size * sizeof(int32_t));
+    GatherHead(backend_, options_.head, weights_.draft_vocab, head_, x_, scratch_);
+  } else {
+    backend_->Copy(head_rows_.data, weights_.draft_vocab.data, head_rows_.size * sizeof(int32_t));
+  }
 }
 
-float* MtpChain::Shift(int k, int query) const {
-  return z_[k % 2].data + static_cast<size_t>(query) * weights_.config.width;
+bool MtpChain::OwnHead() const {
+  return 2 * weights_.draft_vocab.size <= static_cast<size_t>(options_.vocab);
 }
 
-void MtpChain::Run(absl::Span<const MtpFeed> feeds) {
-  const size_t shift_bytes = weights_.config.width * sizeof(float);
-  int depths = 0;
+float* MtpChain::SlotShift(int32_t slot, int64_t position) const {
+  return slot_z_.data + (static_cast<size_t>(slot) * 2 + position % 2) * weights_.config.width;
+}
+
+MtpChain::Counts MtpChain::CountsOf(absl::Span<const MtpFeed> feeds) {
+  Counts counts = {.feeds = static_cast<int>(feeds.size())};
   for (const MtpFeed& feed : feeds) {
-    if (feed.cold) backend_->Zero(SlotShift(feed.slot), shift_bytes);
-    depths = std::max(depths, feed.wanted);
+    counts.rows += feed.count;
+    counts.queries += feed.count > 1 ? 2 : 1;
+    counts.prompt |= feed.count > kMaxDrafts + 1;
+    for (int k = 1; k <= feed.wanted; ++k) ++counts.drafts[k];
   }
-  RunDepth(CertainRows(feeds), 1);
-  for (size_t i = 0; i < feeds.size(); ++i)
-    backend_->Copy(SlotShift(feeds[i].slot), Shift(1, static_cast<int>(i)), shift_bytes);
-  for (int k = 2; k <= depths; ++k) RunDepth(DraftedRows(feeds.first(Drafting(feeds, k)), k), k);
+  return counts;
+}
 
-  std::vector<int32_t> drafts(drafts_.size);
-  if (depths > 0) backend_->CopyOut(drafts.data(), drafts_.data, drafts.size() * sizeof(int32_t));
-  backend_->Wait();
-  for (size_t i = 0; i < feeds.size(); ++i) {
-    for (int k = 0; k < feeds[i].wanted; ++k)
-      feeds[i].drafts[k] = drafts[static_cast<size_t>(k) * options_.max_lanes + i];
-  }
+GraphKey MtpChain::KeyOf(const Counts& counts) const {
+  GraphKey key = {
+      .owner = keys_.data,
+      .values = {static_cast<uint64_t>(counts.feeds), static_cast<uint64_t>(counts.rows),
+                 static_cast<uint64_t>(counts.queries)}};
+  static_assert(kMaxDrafts <= 8, "two words hold four depths each");
+  for (int k = 1; k <= kMaxDrafts; ++k)
+    key.values[3 + (k - 1) / 4] |= static_cast<uint64_t>(counts.drafts[k]) << ((k - 1) % 4 * 16);
+  return key;
+}
+
+MtpChain::Inputs MtpChain::LayOut(const Counts& counts) {
+  Inputs inputs;
+  Divider divider(host_inputs_.data(), inputs_.data);
+  divider.Take(counts.rows, inputs.features);
+  divider.Take(counts.rows, inputs.positions);
+  divider.Take(counts.rows, inputs.first);
+  divider.Take(counts.rows, inputs.tokens);
+  divider.Take(counts.rows, inputs.slots);
+  divider.Take(counts.queries, inputs.query_rows);
+  divider.Take(counts.queries, inputs.z);
+  divider.Take(counts.drafts[1], inputs.z_prev);
+  divider.Take(counts.drafts[1], inputs.draft_slots);
+  divider.Take(counts.drafts[1], inputs.draft_first);
+  for (int k = 2; k <= kMaxDrafts; ++k) divider.Take(counts.drafts[k], inputs.draft_positions[k]);
+  inputs.bytes = divider.used();
+  return inputs;
 }
 
 // All certain positions need keys and values. Queries: the last position of every feed in order,
 // then the one before it where this round brings it, whose z is the last one's shift.
-MtpChain::Rows MtpChain::CertainRows(absl::Span<const MtpFeed> feeds) const {
+void MtpChain::WriteCertain(absl::Span<const MtpFeed> feeds, const Inputs& inputs) const {
   const size_t feature_width = 3 * static_cast<size_t>(weights_.config.width);
-  Rows rows;
-  std::vector<int32_t> befores;
-  for (const MtpFeed& feed : feeds) {
-    for (int i = 0; i < feed.count; ++i) {
-      rows.features.push_back(feed.features + i * feature_width);
-      rows.tokens.push_back(feed.next_tokens[i]);
-      rows.slots.push_back(feed.slot);
-      rows.positions.push_back(feed.position + i);
-      rows.first.push_back(feed.first);
+  int32_t row = 0;
+  size_t before = feeds.size();
+  for (size_t f = 0; f < feeds.size(); ++f) {
+    const MtpFeed& feed = feeds[f];
+    for (int i = 0; i < feed.count; ++i, ++row) {
+      inputs.features.host[row] = feed.features + i * feature_width;
+      inputs.positions.host[row] = feed.position + i;
+      inputs.first.host[row] = feed.first;
+      inputs.tokens.host[row] = feed.next_tokens[i];
+      inputs.slots.host[row] = feed.slot;
     }
-    const int32_t last = static_cast<int32_t>(rows.slots.size()) - 1;
-    rows.queries.push_back(last);
+    const int64_t last = feed.position + feed.count - 1;
+    inputs.query_rows.host[f] = row - 1;
+    inputs.z.host[f] = SlotShift(feed.slot, last);
+    float* const previous = last > 0 ? SlotShift(feed.slot, last - 1) : no_z_.data;
+    if (feed.count > 1) {
+      inputs.query_rows.host[before] = row - 2;
+      inputs.z.host[before++] = previous;
+    }
     if (feed.wanted > 0) {
-      const int before = static_cast<int>(feeds.size() + befores.size());
-      rows.z_prev.push_back(feed.count > 1 ? Shift(1, before) : SlotShift(feed.slot));
+      const bool none = feed.cold && feed.count == 1;
+      inputs.z_prev.host[f] = none ? no_z_.data : previous;
     }
-    if (feed.count > 1) befores.push_back(last - 1);
   }
-  rows.queries.insert(rows.queries.end(), befores.begin(), befores.end());
-  return rows;
 }
 
-// One row per feed, conditioned on its draft of depth k - 1, with the shift of that depth.
-MtpChain::Rows MtpChain::DraftedRows(absl::Span<const MtpFeed> feeds, int k) const {
-  Rows rows;
-  for (const MtpFeed& feed : feeds) {
-    const int32_t row = static_cast<int32_t>(rows.slots.size());
-    rows.slots.push_back(feed.slot);
-    rows.positions.push_back(PositionOfDepth(feed.position + feed.count - 1, k));
-    rows.first.push_back(feed.first);
-    rows.queries.push_back(row);
-    rows.z_prev.push_back(Shift(k - 1, row));
+void MtpChain::WriteDrafted(absl::Span<const MtpFeed> feeds, const Inputs& inputs) {
+  for (size_t f = 0; f < inputs.draft_slots.host.size; ++f) {
+    const MtpFeed& feed = feeds[f];
+    inputs.draft_slots.host[f] = feed.slot;
+    inputs.draft_first.host[f] = feed.first;
+    for (int k = 2; k <= feed.wanted; ++k)
+      inputs.draft_positions[k].host[f] = PositionOfDepth(feed.position + feed.count - 1, k);
   }
-  return rows;
+}
+
+MtpChain::Rows MtpChain::CertainRows(const Counts& counts, const Inputs& inputs) const {
+  return {.count = counts.rows,
+          .queries = counts.queries,
+          .drafts = counts.drafts[1],
+          .features = inputs.features.device,
+          .tokens = inputs.tokens.device,
+          .slots = inputs.slots.device,
+          .positions = inputs.positions.device,
+          .first = inputs.first.device,
+          .query_rows = inputs.query_rows.device,
+          .z = inputs.z.device,
+          .z_prev = inputs.z_prev.device};
+}
+
+// One row per feed, conditioned on its draft of depth k - 1, whose z is its shift.
+MtpChain::Rows MtpChain::DraftedRows(const Counts& counts, const Inputs& inputs, int k) const {
+  const size_t lanes = static_cast<size_t>(options_.max_lanes);
+  return {.count = counts.drafts[k],
+          .queries = counts.drafts[k],
+          .drafts = counts.drafts[k],
+          .tokens = drafts_.Sub((k - 2) * lanes, lanes),
+          .slots = inputs.draft_slots.device,
+          .positions = inputs.draft_positions[k].device,
+          .first = inputs.draft_first.device,
+          .query_rows = chain_queries_,
+          .z = {chain_z_[k % 2].data, lanes},
+          .z_prev = k == 2 ? inputs.z.device : View<float* const>(chain_z_[(k - 1) % 2])};
+}
+
+void MtpChain::Run(absl::Span<const MtpFeed> feeds) {
+  const Counts counts = CountsOf(feeds);
+  const Inputs inputs = LayOut(counts);
+  WriteCertain(feeds, inputs);
+  WriteDrafted(feeds, inputs);
+  backend_->CopyIn(inputs_.data, host_inputs_.data(), inputs.bytes);
+  const auto enqueue = [&] {
+    RunDepth(CertainRows(counts, inputs), 1);
+    for (int k = 2; k <= kMaxDrafts && counts.drafts[k] > 0; ++k)
+      RunDepth(DraftedRows(counts, inputs, k), k);
+  };
+  // Prompts come in every length, and are long enough to hide the launches.
+  if (counts.prompt) {
+    enqueue();
+  } else {
+    backend_->RunRecorded(KeyOf(counts), enqueue);
+  }
+  const size_t lanes = static_cast<size_t>(options_.max_lanes);
+  const int depths = feeds.empty() ? 0 : feeds.front().wanted;
+  if (depths > 0)
+    backend_->CopyOut(host_drafts_.data(), drafts_.data, depths * lanes * sizeof(int32_t));
+  backend_->Wait();
+  for (size_t f = 0; f < feeds.size(); ++f) {
+    for (int k = 0; k < feeds[f].wanted; ++k)
+      feeds[f].drafts[k] = host_drafts_[static_cast<size_t>(k) * lanes + f];
+  }
 }
 
 void MtpChain::RunDepth(const Rows& rows, int k) {
-  const int count = static_cast<int>(rows.slots.size());
-  Upload(backend_, features_, rows.features);
-  Upload(backend_, tokens_, rows.tokens);
-  Upload(backend_, row_slots_, rows.slots);
-  Upload(backend_, row_positions_, rows.positions);
-  Upload(backend_, row_first_, rows.first);
-  Upload(backend_, query_rows_, rows.queries);
-  Upload(backend_, z_prev_, rows.z_prev);
-  Fuse(count, k);
-  Attend(count, static_cast<int>(rows.queries.size()), k);
-  MixAndChoose(static_cast<int>(rows.z_prev.size()), k);
+  Fuse(rows, k);
+  Attend(rows);
+  if (rows.drafts > 0) MixAndChoose(rows, k);
 }
 
-void MtpChain::Fuse(int rows, int k) {
+void MtpChain::Fuse(const Rows& rows, int k) {
   const MtpWeights& w = weights_;
-  const size_t lanes = static_cast<size_t>(options_.max_lanes);
-  const View<const int32_t> drafted = k > 1 ? drafts_.Sub((k - 2) * lanes, lanes) : tokens_;
   backend_->DraftFuse(
-      {.rows = rows,
+      {.rows = rows.count,
        .width = w.config.width,
-       .features = {k == 1 ? features_.data : nullptr, features_.size},
+       .features = rows.features,
        .previous = o_,
-       .tokens = drafted,
+       .tokens = rows.tokens,
        .embedding = {options_.embedding, static_cast<size_t>(options_.vocab) * w.config.width},
        .depth = w.DepthRow(k),
        .lh_weight = w.lh.weight,
@@ -203,18 +315,18 @@ void MtpChain::Fuse(int rows, int k) {
        .scratch = scratch_});
 }
 
-void MtpChain::Attend(int rows, int queries, int k) {
+void MtpChain::Attend(const Rows& rows) {
   const MtpWeights& w = weights_;
-  backend_->Attend({.rows = rows,
-                    .queries = queries,
+  backend_->Attend({.rows = rows.count,
+                    .queries = rows.queries,
                     .width = w.config.width,
                     .ring_size = ring_size_,
                     .window = w.config.window,
                     .x = x_,
-                    .slots = row_slots_,
-                    .positions = row_positions_,
-                    .first = row_first_,
-                    .query_rows = query_rows_,
+                    .slots = rows.slots,
+                    .positions = rows.positions,
+                    .first = rows.first,
+                    .query_rows = rows.query_rows,
                     .ln1_weight = w.ln1.weight,
                     .ln1_bias = w.ln1.bias,
                     .ln2_weight = w.ln2.weight,
@@ -229,29 +341,28 @@ void MtpChain::Attend(int rows, int queries, int k) {
                     .keys = keys_,
                     .values = values_,
                     .x_out = attended_,
-                    .z = z_[k % 2],
+                    .z = rows.z,
                     .scratch = scratch_});
 }
 
-void MtpChain::MixAndChoose(int rows, int k) {
+void MtpChain::MixAndChoose(const Rows& rows, int k) {
   const MtpWeights& w = weights_;
-  if (rows == 0) return;
-  backend_->DraftMix({.rows = rows,
+  backend_->DraftMix({.rows = rows.drafts,
                       .width = w.config.width,
-                      .z = z_[k % 2],
-                      .z_prev = {z_prev_.data, z_prev_.size},
+                      .z = Readable(rows.z),
+                      .z_prev = Readable(rows.z_prev),
                       .x_k = w.x_k,
                       .key = w.ffn_key,
                       .value = w.ffn_value,
                       .x = attended_,
                       .scratch = scratch_});
-  backend_->DraftHead({.rows = rows,
+  backend_->DraftHead({.rows = rows.drafts,
                        .width = w.config.width,
-                       .vocab = options_.vocab,
                        .x = attended_,
                        .lo_weight = w.lo.weight,
                        .lo_bias = w.lo.bias,
-                       .head = options_.head,
+                       .head = head_,
+                       .head_rows = head_rows_,
                        .draft_vocab = w.draft_vocab,
                        .o = o_,
                        .logits = logits_,

@@ -29,15 +29,17 @@ class Loader final {
     return {.weight = Vector(stem + ".weight"), .bias = Vector(stem + ".bias")};
   }
 
-  Matrix Linear(const std::string& name) {
+  Matrix Linear(const std::string& name, bool sparse_inputs = false) {
     const std::vector<int64_t>& shape = file_.Shape(name);
-    const int rows = static_cast<int>(shape[0]);
-    const int cols = static_cast<int>(shape[1]);
-    std::vector<uint16_t> host(static_cast<size_t>(rows) * cols);
+    Matrix matrix = {.rows = static_cast<int>(shape[0]),
+                     .cols = static_cast<int>(shape[1]),
+                     .sparse_inputs = sparse_inputs};
+    std::vector<uint16_t> host(static_cast<size_t>(matrix.rows) * matrix.cols);
     file_.CopyBf16(name, absl::MakeSpan(host));
-    void* memory = Allocate(name, backend_->PackedBytes(WeightFormat::kBf16, rows, cols));
-    if (memory != nullptr) backend_->Pack(memory, WeightFormat::kBf16, host.data(), rows, cols);
-    return {.format = WeightFormat::kBf16, .rows = rows, .cols = cols, .data = memory};
+    void* memory = Allocate(name, backend_->PackedBytes(matrix));
+    if (memory != nullptr) backend_->Pack(memory, matrix, host.data());
+    matrix.data = memory;
+    return matrix;
   }
 
   View<const int32_t> DraftVocab() {
@@ -91,7 +93,7 @@ absl::StatusOr<MtpWeights> MtpWeights::Load(Backend* backend, const MtpFile& fil
                .value = loader.Linear("attn.v.weight"),
                .output = loader.Linear("attn.o.weight"),
                .ffn_key = loader.Linear("blk.ffn.key.weight"),
-               .ffn_value = loader.Linear("blk.ffn.value.weight"),
+               .ffn_value = loader.Linear("blk.ffn.value.weight", /*sparse_inputs=*/true),
                .draft_vocab = loader.DraftVocab()};
   RETURN_IF_ERROR(loader.status());
   return w;

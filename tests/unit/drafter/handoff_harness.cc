@@ -34,7 +34,7 @@ HandoffHarness::HandoffHarness(DraftDeadline::Options deadline, double release_w
       embedding(
           *ipc::Region::Create("embedding", sizeof(float) * kTestSizes.vocab * kTestSizes.width)),
       head(*ipc::Region::Create(
-          "head", backend->PackedBytes(WeightFormat::kBf16, kTestSizes.vocab, kTestSizes.width))) {
+          "head", backend->PackedBytes({.rows = kTestSizes.vocab, .cols = kTestSizes.width}))) {
   DraftAttachment::Options options;
   options.facts.identity = *ipc::OwnIdentity("cpu");
   options.facts.identity.pid = 1;

@@ -1,0 +1,225 @@
+#include <algorithm>
+
+#include "kernels/accept/accept_cuda.h"
+#include "kernels/attend/attend_cuda.h"
+#include "kernels/backend_cuda.h"
+#include "kernels/channel_mix_key/channel_mix_key_cuda.h"
+#include "kernels/channel_mix_value/channel_mix_value_cuda.h"
+#include "kernels/copies_cuda.h"
+#include "kernels/draft_fuse/draft_fuse_cuda.h"
+#include "kernels/draft_head/draft_head_cuda.h"
+#include "kernels/draft_mix/draft_mix_cuda.h"
+#include "kernels/embed/embed_cuda.h"
+#include "kernels/graphs_cuda.h"
+#include "kernels/head/head_cuda.h"
+#include "kernels/launch_cuda.cuh"
+#include "kernels/linear/linear_cuda.h"
+#include "kernels/memory_cuda.h"
+#include "kernels/replay/replay_cuda.h"
+#include "kernels/time_mix_core/time_mix_core_cuda.h"
+#include "kernels/time_mix_in/time_mix_in_cuda.h"
+#include "kernels/time_mix_out/time_mix_out_cuda.h"
+
+namespace tandem {
+namespace {
+
+// What only the host can see going wrong: a caller breaks a promise of Backend.
+void Require(bool kept, const char* promise) {
+  if (kept) return;
+  std::fprintf(stderr, "CUDA backend: %s\n", promise);
+  std::abort();
+}
+
+// Enqueues everything on one stream, which knows nothing of the default stream.
+class BackendCuda final : public Backend {
+ public:
+  BackendCuda(cudaStream_t stream, const CudaDevice& device, int most_graphs)
+      : ordinal_(device.ordinal),
+        stream_(stream),
+        device_({.stream = stream, .multiprocessors = device.multiprocessors}),
+        memory_(stream),
+        copies_(stream),
+        graphs_(stream, std::max(most_graphs, 1)) {}
+  ~BackendCuda() override;
+
+  const char* name() const override { return "cuda"; }
+  int threads() const override { return device_.multiprocessors; }
+
+  void* Allocate(size_t bytes) override { return Idle().memory_.Allocate(bytes); }
+  void* AllocateExported(size_t bytes, ExportHandle* handle) override {
+    return Idle().memory_.AllocateExported(bytes, handle);
+  }
+  bool SealForReaders(const ExportHandle& handle) override { return handle.bytes > 0; }
+  void* Import(const ExportHandle& handle, bool) override { return Idle().memory_.Import(handle); }
+  void Unimport(void* memory) override {
+    Wait();
+    memory_.Unimport(memory);
+  }
+
+  void CopyIn(void* to, const void* from, size_t bytes) override {
+    Idle().copies_.In(to, from, bytes);
+  }
+  void CopyOut(void* to, const void* from, size_t bytes) override {
+    Idle().copies_.Out(to, from, bytes);
+  }
+  void Copy(void* to, const void* from, size_t bytes) override {
+    if (bytes > 0)
+      CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, Here().stream));
+  }
+  void Zero(void* to, size_t bytes) override {
+    if (bytes > 0) CUDA_CHECK(cudaMemsetAsync(to, 0, bytes, Here().stream));
+  }
+  void Wait() override { Idle().copies_.Finish(); }
+
+  void RunRecorded(const GraphKey& key, const std::function<void()>& enqueue) override {
+    Idle().graphs_.Run(key, enqueue);
+  }
+  GraphCounts graph_counts() const override { return graphs_.counts(); }
+
+  size_t PackedBytes(const Matrix& shape) const override { return LinearPackedBytesCuda(shape); }
+  void Pack(void* to, const Matrix& shape, const uint16_t* bf16) override;
+
+  void Embed(const EmbedArgs& args) override { EmbedCuda(args, Here()); }
+  void TimeMixIn(const TimeMixInArgs& args) override { TimeMixInCuda(args, Here()); }
+  void TimeMixCore(const TimeMixCoreArgs& args) override { TimeMixCoreCuda(args, Here()); }
+  void TimeMixOut(const TimeMixOutArgs& args) override { TimeMixOutCuda(args, Here()); }
+  void ChannelMixKey(const ChannelMixKeyArgs& args) override { ChannelMixKeyCuda(args, Here()); }
+  void ChannelMixValue(const ChannelMixValueArgs& args) override {
+    ChannelMixValueCuda(args, Here());
+  }
+  void Replay(const ReplayArgs& args) override { ReplayCuda(args, Here()); }
+  void Head(const HeadArgs& args) override { HeadCuda(args, Here()); }
+  void Linear(const LinearArgs& args) override { LinearCuda(args, Here()); }
+  void Accept(const AcceptArgs& args) override { AcceptCuda(args, Here()); }
+  void DraftFuse(const DraftFuseArgs& args) override { DraftFuseCuda(args, Here()); }
+  void Attend(const AttendArgs& args) override { AttendCuda(args, Here()); }
+  void DraftMix(const DraftMixArgs& args) override { DraftMixCuda(args, Here()); }
+  void DraftHead(const DraftHeadArgs& args) override { DraftHeadCuda(args, Here()); }
+
+ private:
+  // The device of a host thread is its own; a backend may be made by one thread and used by
+  // another.
+  const DeviceCuda& Here() const {
+    thread_local int current = -1;
+    if (current != ordinal_) CUDA_CHECK(cudaSetDevice(ordinal_));
+    current = ordinal_;
+    return device_;
+  }
+  // For what cannot be recorded.
+  BackendCuda& Idle() {
+    Here();
+    Require(!graphs_.recording(), "only ops, Copy and Zero can be recorded");
+    return *this;
+  }
+
+  const int ordinal_;
+  const cudaStream_t stream_;
+  const DeviceCuda device_;
+  MemoryCuda memory_;
+  CopiesCuda copies_;
+  GraphsCuda graphs_;
+};
+
+BackendCuda::~BackendCuda() {
+  (void)cudaSetDevice(ordinal_);
+  (void)cudaStreamSynchronize(stream_);
+  (void)cudaStreamDestroy(stream_);
+}
+
+void BackendCuda::Pack(void* to, const Matrix& shape, const uint16_t* bf16) {
+  const size_t bytes =
+      static_cast<size_t>(shape.rows) * static_cast<size_t>(shape.cols) * sizeof(uint16_t);
+  if (bytes == 0) return;
+  Idle();
+  void* staged = nullptr;
+  if (cudaMalloc(&staged, bytes) != cudaSuccess) {
+    std::fprintf(stderr,
+                 "CUDA backend: packing a matrix [%d, %d] needs %.1f MiB for a while, which "
+                 "the device does not have left\n",
+                 shape.rows, shape.cols, static_cast<double>(bytes) / (1 << 20));
+    std::abort();
+  }
+  copies_.In(staged, bf16, bytes);
+  LinearPackCuda(to, shape, static_cast<const uint16_t*>(staged), device_);
+  CUDA_CHECK(cudaStreamSynchronize(stream_));
+  CUDA_CHECK(cudaFree(staged));
+}
+
+// Exists to ask whether there is code for the device.
+__global__ void ProbeKernel() {}
+
+std::string UuidText(const cudaUUID_t& uuid) {
+  std::string text = "GPU";
+  for (size_t i = 0; i < sizeof(uuid.bytes); ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    char digits[3];
+    std::snprintf(digits, sizeof(digits), "%02x", static_cast<unsigned char>(uuid.bytes[i]));
+    text += digits;
+  }
+  return text;
+}
+
+CudaDevice Describe(int ordinal, const cudaDeviceProp& properties) {
+  return {.ordinal = ordinal,
+          .name = properties.name,
+          .uuid = UuidText(properties.uuid),
+          .compute_major = properties.major,
+          .compute_minor = properties.minor,
+          .multiprocessors = properties.multiProcessorCount,
+          .l2_bytes = static_cast<size_t>(properties.l2CacheSize),
+          .memory_bytes = properties.totalGlobalMem};
+}
+
+CudaStart Refuse(const CudaDevice& device, const std::string& what, cudaError_t error) {
+  (void)cudaGetLastError();
+  return {.device = device, .refused = what + ": " + cudaGetErrorString(error)};
+}
+
+CudaStart RefuseArchitecture(const CudaDevice& device) {
+  return {.device = device,
+          .refused =
+              device.name + " has compute capability " + std::to_string(device.compute_major) +
+              "." + std::to_string(device.compute_minor) + ", but this tandem holds code for " +
+              TANDEM_CUDA_ARCHITECTURES + " only; configure it with -DTANDEM_CUDA_ARCHITECTURES=" +
+              std::to_string(device.compute_major * 10 + device.compute_minor)};
+}
+
+}  // namespace
+
+CudaStart MakeCudaBackend(const CudaOptions& options) {
+  CudaDevice device{.ordinal = options.device};
+  int count = 0, driver = 0;
+  cudaError_t error = cudaDriverGetVersion(&driver);
+  if (error == cudaSuccess && driver == 0)
+    return {.device = device, .refused = "no NVIDIA driver is installed"};
+  if (error == cudaSuccess) error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) return Refuse(device, "no CUDA device can be used", error);
+  if (options.device < 0 || options.device >= count) {
+    return {.device = device,
+            .refused = "there is no CUDA device " + std::to_string(options.device) + ": " +
+                       std::to_string(count) + " visible, counted from 0"};
+  }
+  cudaDeviceProp properties;
+  error = cudaGetDeviceProperties(&properties, options.device);
+  if (error != cudaSuccess)
+    return Refuse(device, "the properties of CUDA device " + std::to_string(options.device), error);
+  device = Describe(options.device, properties);
+  error = cudaSetDevice(options.device);
+  size_t total = 0;
+  if (error == cudaSuccess) error = cudaMemGetInfo(&device.free_memory_bytes, &total);
+  if (error != cudaSuccess) return Refuse(device, device.name + " cannot be used", error);
+
+  cudaFuncAttributes attributes;
+  error = cudaFuncGetAttributes(&attributes, ProbeKernel);
+  if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
+    (void)cudaGetLastError();
+    return RefuseArchitecture(device);
+  }
+  cudaStream_t stream = nullptr;
+  if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  if (error != cudaSuccess) return Refuse(device, device.name + " cannot be used", error);
+  return {.backend = std::make_unique<BackendCuda>(stream, device, options.most_graphs),
+          .device = device};
+}
+
+}  // namespace tandem

@@ -1,0 +1,40 @@
+#include "kernels/head/head_cuda.h"
+#include "kernels/linear/linear_cuda.h"
+#include "kernels/row_norm_cuda.cuh"
+
+namespace tandem {
+namespace {
+
+// LN_out of one row per block: of the first `tapped` blocks row i to the tap, of the others the
+// wanted rows to h.
+__global__ void __launch_bounds__(kNormThreads) HeadNormKernel(const HeadArgs args, int tapped) {
+  __shared__ RowMoments moments[1];
+  __shared__ float parts[2 * kNormThreads / kWarp];
+  const int block = static_cast<int>(blockIdx.x);
+  const int row = block < tapped ? block : args.logit_rows.data[block - tapped];
+  const float* x = args.x.data + static_cast<size_t>(row) * args.width;
+  float* const to = block < tapped ? args.tap.data + block * args.tap_stride
+                                   : args.h.data + static_cast<size_t>(block - tapped) * args.width;
+  RowMomentsOf(x, args.width, 1, moments, parts);
+  for (int at = 4 * static_cast<int>(threadIdx.x); at < args.width; at += 4 * kNormThreads) {
+    Store4(to + at, Normed4(Load4(x + at), moments[0], Load4(args.ln_weight.data + at),
+                            Load4(args.ln_bias.data + at)));
+  }
+}
+
+}  // namespace
+
+void HeadCuda(const HeadArgs& args, const DeviceCuda& device) {
+  const int tapped = args.tap.data != nullptr ? args.rows : 0;
+  const int wanted = static_cast<int>(args.logit_rows.size);
+  Launch(device, HeadNormKernel, dim3(tapped + wanted), dim3(kNormThreads), 0, args, tapped);
+  LinearCuda({.rows = wanted,
+              .weight = args.head,
+              .x = args.h,
+              .x_stride = static_cast<size_t>(args.width),
+              .y = args.logits,
+              .y_stride = static_cast<size_t>(args.head.rows)},
+             device);
+}
+
+}  // namespace tandem

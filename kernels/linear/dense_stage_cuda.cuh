@@ -1,0 +1,116 @@
+#pragma once
+
+#include "kernels/linear/copy_async_cuda.cuh"
+#include "kernels/linear/dense_job_cuda.cuh"
+#include "kernels/linear/expand_cuda.cuh"
+
+// A stage is one step of K in shared memory: the weights of the team's tiles, [tiles][kBytes], then
+// the activations [16 inputs][row][16 inputs] of fp32.
+
+namespace tandem {
+
+// Four inputs of a row from k on; zeros from K on.
+__device__ inline void FillQuad(uint8_t* to, const DenseJob& job, int row, int k) {
+  const float* x = job.x + row * job.x_stride;
+  const int present = min(max(job.inputs - k, 0), 4);
+  const float* from = x + (present > 0 ? k : 0);
+  if (job.aligned) return CopyAsyncPart(to, from, present * 4);
+  for (int i = 0; i < 4; ++i) CopyAsyncWord(to + i * 4, i < present ? from + i : x, i < present);
+}
+
+// Starts the loads of one step. Tiles beyond the last are the last again.
+template <WeightFormat kFormat, class Cut>
+__device__ inline void FillStage(const DensePlace<kFormat, Cut>& place, uint8_t* stage, int step) {
+  using Step = DenseStep<kFormat>;
+#pragma unroll
+  for (int t = 0; t < Cut::kBlockTiles; ++t) {
+    const size_t tile = static_cast<size_t>(min(place.first_tile + t, place.tiles - 1));
+    const uint8_t* from = place.job.weight + (tile * place.steps + step) * Step::kBytes;
+    for (int i = place.thread * 16; i < Step::kBytes; i += Cut::kTeamThreads * 16)
+      CopyAsync16(stage + t * Step::kBytes + i, from + i);
+  }
+  constexpr int kQuads = Step::kInputs / 4;
+  uint8_t* to = stage + Cut::kBlockTiles * Step::kBytes;
+  for (int i = place.thread; i < place.columns * kQuads; i += Cut::kTeamThreads) {
+    const int quad = i % kQuads, row = i / kQuads;
+    FillQuad(to + ((quad / 4 * place.columns + row) * 4 + quad % 4) * 16, place.job,
+             place.first_row + row, step * Step::kInputs + quad * 4);
+  }
+}
+
+// Until the oldest of `stages` - 1 stages under way is there for this thread.
+__device__ inline void WaitForStage(int stages) {
+  if (stages == 2) {
+    CopyAsyncWait<0>();
+  } else if (stages == 3) {
+    CopyAsyncWait<1>();
+  } else {
+    CopyAsyncWait<2>();
+  }
+}
+
+template <class Cut>
+__device__ inline void TeamSync() {
+  if constexpr (Cut::kTeamWarps == 1) {
+    __syncwarp();
+  } else {
+    __syncthreads();
+  }
+}
+
+template <class Cut>
+using DenseSum = float[Cut::kTiles][Cut::kColumns][4];
+
+// sum += the mma of one stage: 16 inputs after the other, high pieces before low ones.
+template <WeightFormat kFormat, class Cut>
+__device__ inline void MultiplyChain(const DensePlace<kFormat, Cut>& place, const uint8_t* stage,
+                                     DenseSum<Cut>& sum) {
+  using Step = DenseStep<kFormat>;
+  const uint8_t* weight = stage + place.tile_warp * Cut::kTiles * Step::kBytes;
+  const uint8_t* x = stage + Cut::kBlockTiles * Step::kBytes;
+#pragma unroll
+  for (int j = 0; j < Step::kInputs / kMmaInputs; ++j) {
+    Activations b[Cut::kColumns];
+#pragma unroll
+    for (int c = 0; c < Cut::kColumns; ++c) {
+      const int row = (place.row_warp * Cut::kColumns + c) * kMmaRows + place.lane / 4;
+      const int at = (j * place.columns + min(row, place.columns - 1)) * 4 + place.lane % 4;
+      b[c] = Split(*reinterpret_cast<const float4*>(x + at * 16));
+    }
+#pragma unroll
+    for (int t = 0; t < Cut::kTiles; ++t) {
+      const Weights w = LoadWeights<kFormat>(weight + t * Step::kBytes, j, place.lane);
+#pragma unroll
+      for (int c = 0; c < Cut::kColumns; ++c) {
+        Mma(sum[t][c], w, b[c].high);
+        Mma(sum[t][c], w, b[c].low);
+      }
+    }
+  }
+}
+
+// sum += one stage, in the order of the format.
+template <WeightFormat kFormat, class Cut>
+__device__ inline void MultiplyStage(const DensePlace<kFormat, Cut>& place, const uint8_t* stage,
+                                     DenseSum<Cut>& sum) {
+  if constexpr (kFormat != WeightFormat::kInt6) {
+    MultiplyChain(place, stage, sum);
+  } else {
+    DenseSum<Cut> part = {};
+    MultiplyChain(place, stage, part);
+#pragma unroll
+    for (int t = 0; t < Cut::kTiles; ++t) {
+      const uint8_t* tile =
+          stage + (place.tile_warp * Cut::kTiles + t) * DenseStep<kFormat>::kBytes;
+      const float2 scale = LoadInt6Scales(tile, place.lane);
+#pragma unroll
+      for (int c = 0; c < Cut::kColumns; ++c) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          sum[t][c][i] = fmaf(part[t][c][i], i < 2 ? scale.x : scale.y, sum[t][c][i]);
+      }
+    }
+  }
+}
+
+}  // namespace tandem

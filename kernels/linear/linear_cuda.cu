@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/linear/dense_cuda.cuh"
+#include "kernels/linear/linear_cuda.h"
+#include "kernels/linear/sparse_cuda.h"
+
+namespace tandem {
+namespace {
+
+// Shared memory that lets two blocks stand on a multiprocessor, and the most a block can have.
+constexpr int kHalfShared = 112 * 1024;
+constexpr int kMostShared = 227 * 1024;
+constexpr int kMostStages = 4;
+
+int TilesOf(const Matrix& weight) { return CeilDiv(weight.rows, kTileOutputs); }
+
+DenseJob JobOf(const LinearArgs& args, int first_block) {
+  const bool aligned = reinterpret_cast<uintptr_t>(args.x.data) % 16 == 0 && args.x_stride % 4 == 0;
+  return {.weight = static_cast<const uint8_t*>(args.weight.data),
+          .x = args.x.data,
+          .y = args.y.data,
+          .x_stride = args.x_stride,
+          .y_stride = args.y_stride,
+          .outputs = args.weight.rows,
+          .inputs = args.weight.cols,
+          .first_block = first_block,
+          .format = args.weight.format,
+          .epilogue = args.epilogue,
+          .aligned = aligned};
+}
+
+// Bytes of one stage of the loads of `tiles` tiles and `rows` rows.
+int StageBytes(WeightFormat format, int tiles, int rows) {
+  int bytes = 0;
+  WithFormat(format, [&](auto tag) {
+    using Step = DenseStep<decltype(tag)::value>;
+    bytes = tiles * Step::kBytes + rows * Step::kInputs * static_cast<int>(sizeof(float));
+  });
+  return bytes;
+}
+
+template <class Cut, int kBlocksPerSm>
+void LaunchDense(const LinearArgs* args, int count, const DeviceCuda& device) {
+  DenseJobs jobs = {.count = count, .rows = args->rows};
+  int blocks = 0;
+  for (int j = 0; j < count; ++j) {
+    jobs.jobs[j] = JobOf(args[j], blocks);
+    blocks += CeilDiv(TilesOf(args[j].weight), Cut::kBlockTiles);
+    jobs.stage_bytes = std::max(
+        jobs.stage_bytes,
+        StageBytes(args[j].weight.format, Cut::kBlockTiles, std::min(args->rows, Cut::kBlockRows)));
+  }
+  jobs.stages = std::clamp(kHalfShared / (Cut::kTeams * jobs.stage_bytes), 2, kMostStages);
+  int shared = Cut::kTeams * jobs.stages * jobs.stage_bytes;
+  if (!Cut::kWholeSum)
+    shared = std::max<int>(shared, kSlices * Cut::kBlockRows * Cut::kPartialStride * sizeof(float));
+  static const cudaError_t configured = cudaFuncSetAttribute(
+      DenseKernel<Cut, kBlocksPerSm>, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared);
+  CUDA_CHECK(configured);
+  const unsigned row_groups = static_cast<unsigned>(CeilDiv(args->rows, Cut::kBlockRows));
+  Launch(device, DenseKernel<Cut, kBlocksPerSm>, dim3(row_groups, static_cast<unsigned>(blocks)),
+         dim3(kDenseWarps * kWarp), static_cast<size_t>(shared), jobs);
+}
+
+using OneTile = DenseCut<1, 1, 1, 1>;
+using TwoTiles = DenseCut<2, 1, 1, 1>;
+using TwoTiles16 = DenseCut<2, 2, 1, 1>;
+using TwoTiles32 = DenseCut<2, 4, 1, 1>;
+using ManyRows = DenseCut<2, 4, 4, 2>;
+
+}  // namespace
+
+// Which cut is a matter of speed only: all of them give the same bits.
+void LinearManyCuda(const LinearArgs* jobs, int count, const DeviceCuda& device) {
+  if (count == 0 || jobs->rows == 0) return;
+  const int rows = jobs->rows;
+  int pairs = 0, large_blocks = 0;
+  for (int j = 0; j < count; ++j) {
+    pairs += CeilDiv(TilesOf(jobs[j].weight), TwoTiles::kBlockTiles);
+    large_blocks += CeilDiv(TilesOf(jobs[j].weight), ManyRows::kBlockTiles);
+  }
+  large_blocks *= CeilDiv(rows, ManyRows::kBlockRows);
+  if (rows > TwoTiles32::kBlockRows && large_blocks * 4 >= device.multiprocessors * 3) {
+    LaunchDense<ManyRows, 1>(jobs, count, device);
+  } else if (rows > TwoTiles16::kBlockRows) {
+    LaunchDense<TwoTiles32, 1>(jobs, count, device);
+  } else if (rows > TwoTiles::kBlockRows) {
+    LaunchDense<TwoTiles16, 2>(jobs, count, device);
+  } else if (pairs * 8 >= device.multiprocessors * 7) {
+    LaunchDense<TwoTiles, 2>(jobs, count, device);
+  } else {
+    LaunchDense<OneTile, 2>(jobs, count, device);
+  }
+}
+
+void LinearCuda(const LinearArgs& args, const DeviceCuda& device) {
+  if (args.weight.sparse_inputs) {
+    SparseLinearCuda(args, device);
+  } else {
+    LinearManyCuda(&args, 1, device);
+  }
+}
+
+}  // namespace tandem

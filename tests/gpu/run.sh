@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Runs the tests of the CUDA backend on a machine with a GPU: in a checkout after a build, or in a tree that
+# tests/gpu/pack.sh made. Nothing is built or installed.
+#
+#   tests/gpu/run.sh [--build DIR] [--results DIR] [--sanitize] [TEST...]
+#
+#   --build DIR     where the built programs lie (build)
+#   --results DIR   where logs and <card>.jsonl go (tests/bench/results)
+#   --sanitize      also the op tests under compute-sanitizer's memcheck and racecheck
+#   TEST...         names of programs, e.g. linear_cuda_test (all)
+#
+# Ends with a table; exit code 1 when a test failed, or was skipped although the machine has a GPU.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+build=build results=tests/bench/results sanitize=0 names=()
+while (($#)); do
+  case "$1" in
+    --build) build=$2; shift ;;
+    --results) results=$2; shift ;;
+    --sanitize) sanitize=1 ;;
+    -h | --help) sed -n '2,13s/^# \?//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -*) echo "run.sh: unknown option '$1'; see --help" >&2; exit 2 ;;
+    *) names+=("$1") ;;
+  esac
+  shift
+done
+((${#names[@]})) || names=($(cd "$build/tests" && ls -d ./*_cuda_test | sed 's|^./||'))
+mkdir -p "$results"
+# The libraries that pack.sh carried.
+[[ ! -d $build/lib ]] || export LD_LIBRARY_PATH="$PWD/$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+
+gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -1 || true)
+card=${gpu%%,*} driver=${gpu##*, }
+commit=$(cat COMMIT 2>/dev/null || git rev-parse --short HEAD)
+lines=$results/$(tr -cs 'A-Za-z0-9\n' '-' <<<"${card:-no-gpu}" | tr 'A-Z' 'a-z').jsonl
+table=() bad=0
+
+# name, log, command...: runs it, and adds a row to the table and a line to the results.
+one() {
+  local name=$1 log=$results/$1.log began=$EPOCHREALTIME result=pass
+  shift
+  timeout -k 10 600 "$@" >"$log" 2>&1
+  local code=$?
+  if ((code != 0)); then
+    result=FAIL
+    ((code == 124 || code == 137)) && echo "$name: killed after 600 s" >>"$log"
+  elif grep -q 'no CUDA device' "$log"; then
+    result=skipped
+  fi
+  local seconds
+  seconds=$(awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $began }")
+  if [[ $result == FAIL || ($result == skipped && -n $gpu) ]]; then
+    bad=$((bad + 1))
+    echo "--- $name: $result ($code)"
+    grep -E 'FAILED|Failure|ERROR SUMMARY|=========|no CUDA device|\.cu:[0-9]+' "$log" | head -20
+    tail -3 "$log"
+  fi
+  grep -E '^(largest distance|accepted drafts)' "$log" | sed "s/^/$name: /"
+  table+=("$(printf '%-44s %-8s %8s s' "$name" "$result" "$seconds")")
+  printf '{"date":"%s","commit":"%s","card":"%s","driver":"%s","command":"%s","result":"%s","seconds":%s}\n' \
+    "$(date -u +%FT%TZ)" "$commit" "$card" "$driver" "$name" "${result,,}" "$seconds" >>"$lines"
+}
+
+echo "card: ${card:-none}, driver: ${driver:-none}, commit: $commit"
+for name in "${names[@]}"; do one "$name" "$build/tests/$name" --gtest_brief=1; done
+if ((sanitize)); then
+  if command -v compute-sanitizer >/dev/null; then
+    for name in "${names[@]}"; do
+      # Whole models take hours there; other processes are not followed.
+      [[ $name =~ ^(model|drafter|ipc)_cuda_test$ ]] && continue
+      for tool in memcheck racecheck; do
+        one "$name.$tool" compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/$name" --gtest_brief=1
+      done
+    done
+  else
+    echo "compute-sanitizer is not on the PATH"
+    bad=$((bad + 1))
+  fi
+fi
+printf '\n'
+printf '%s\n' "${table[@]}"
+if ((bad)); then echo "$bad did not pass; logs in $results"; exit 1; fi
+if [[ -n $gpu ]]; then echo "all passed"; else echo "skipped: no GPU here"; fi
