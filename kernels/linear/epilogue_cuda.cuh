@@ -4,9 +4,10 @@
 
 namespace tandem {
 
-// A finished sum, never -0, and the value it may be added to.
+// A finished sum, made never -0 by an addition that must not be fused with the product before it,
+// and the value it may be added to.
 __device__ inline float ApplyEpilogue(Epilogue epilogue, float sum, const float* y) {
-  sum += 0.0f;
+  sum = __fadd_rn(sum, 0.0f);
   switch (epilogue) {
     case Epilogue::kStore:
       return sum;
