@@ -4,6 +4,7 @@
 #include "kernels/accept/choose.h"
 #include "kernels/accept/logprob.h"
 #include "kernels/accept/penalty.h"
+#include "kernels/accept/scratch.h"
 #include "kernels/thread_pool.h"
 
 namespace tandem {
@@ -73,7 +74,7 @@ void AcceptOne(const AcceptArgs& args, int index, float* scratch) {
 void AcceptCpu(const AcceptArgs& args, ThreadPool& pool) {
   const size_t lane_scratch = AcceptScratchFloats(args.vocab);
   const int lanes = static_cast<int>(args.lanes.size);
-  const int workers = std::min(static_cast<int>(args.scratch.size / lane_scratch), lanes);
+  const int workers = std::min(ChoicesAtOnce(args), lanes);
   pool.ParallelFor(workers, [&](int worker) {
     float* scratch = args.scratch.data + worker * lane_scratch;
     for (int i = worker; i < lanes; i += workers) AcceptOne(args, i, scratch);

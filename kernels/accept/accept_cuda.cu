@@ -6,6 +6,7 @@
 #include "kernels/accept/cut_cuda.cuh"
 #include "kernels/accept/logprob_cuda.cuh"
 #include "kernels/accept/row_cuda.cuh"
+#include "kernels/accept/scratch.h"
 #include "kernels/accept/weigh_cuda.cuh"
 #include "kernels/launch_cuda.cuh"
 
@@ -112,7 +113,7 @@ __global__ void __launch_bounds__(kSliceThreads) CommitKernel(AcceptArgs args) {
 
 void AcceptCuda(const AcceptArgs& args, const DeviceCuda& device) {
   const int rows = static_cast<int>(args.logits.size / args.vocab);
-  const int at_once = static_cast<int>(args.scratch.size / AcceptScratchFloats(args.vocab));
+  const int at_once = ChoicesAtOnce(args);
   const unsigned slices = CeilDiv(args.vocab, kAcceptSlice);
   for (int first = 0; first < rows; first += at_once) {
     const unsigned count = std::min(at_once, rows - first);

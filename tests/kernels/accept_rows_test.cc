@@ -128,5 +128,14 @@ TEST(AcceptRowsTest, LanesAreIndependent) {
   }
 }
 
+// Memory for less than one choice is a mistake of the caller, never a pass without tokens.
+TEST(AcceptRowsDeathTest, TooLittleScratch) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
+  AcceptFixture fixture(kVocab, 1);
+  EXPECT_DEATH(fixture.Run(*backend, {{.logits = {Logits(0, 0)}, .row_tokens = {0}}}, 0),
+               "scratch of 0 floats, one choice among 37 ids needs 4144");
+}
+
 }  // namespace
 }  // namespace tandem

@@ -80,7 +80,7 @@ struct Decoder {
     args.logprobs = floats(kDepths);
     args.top_ids = ints(kDepths * kMaxTopLogprobs);
     args.top_values = floats(kDepths * kMaxTopLogprobs);
-    args.scratch = floats(2 * vocab);
+    args.scratch = floats(AcceptScratchFloats(static_cast<int>(vocab)));
   }
 
   std::unique_ptr<RecurrentState> state;
