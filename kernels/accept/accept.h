@@ -22,7 +22,7 @@ inline constexpr int kAcceptSlice = 2048;
 
 // Floats of AcceptArgs::scratch that one choice among V ids needs.
 constexpr size_t AcceptScratchFloats(int vocab) {
-  constexpr size_t kRecord = 48;  // what a slice hands on
+  constexpr size_t kRecord = 52;  // what a slice hands on
   return (static_cast<size_t>(vocab) + kAcceptSlice - 1) / kAcceptSlice *
          (2 * kAcceptSlice + kRecord);
 }

@@ -27,6 +27,10 @@ __global__ void __launch_bounds__(kSliceThreads) AdjustKernel(AcceptArgs args, i
   const uint64_t largest = LargestOfSlice(args, row, l, parts);
   SliceRecord& record = row.records[blockIdx.x];
   if (threadIdx.x == 0) record.largest = record.choice = largest;
+  if (WantsMargin(args, row)) {
+    const uint64_t next = NextOfSlice(row, l, largest, parts);
+    if (threadIdx.x == 0) record.next = next;
+  }
   if (row.sampling().top_logprobs < 0) return;
   const uint64_t raw_largest = RawLargest(args, row, parts);
   if (threadIdx.x == 0) record.raw_largest = raw_largest;
@@ -56,6 +60,7 @@ __global__ void __launch_bounds__(kRowThreads, 1) ChooseKernel(AcceptArgs args, 
   const int32_t token = RankId(choice);
   if (threadIdx.x == 0) args.tokens.data[row.output()] = token;
   WriteLogprobs(args, row, token, memory.parts);
+  WriteMargin(args, row, choice, memory.parts);
 }
 
 // Tokens that the lane emits: its drafts while they equal the choices, and one choice more.

@@ -72,8 +72,13 @@ __device__ inline uint64_t RawLargest(const AcceptArgs& args, const Row& row, ui
   return BlockMax(best, parts);
 }
 
+__device__ inline bool WantsMargin(const AcceptArgs& args, const Row& row) {
+  return args.margins.size > 0 && row.sampling().temperature == 0.0f;
+}
+
 // The rank key of the largest adjusted logit of the block's slice, 0 without usable ids. Leaves the
-// adjusted logits in row.values unless the row's temperature is 0. `l` is [kAcceptSlice] shared.
+// adjusted logits in row.values unless the row's temperature is 0, and in `l` [kAcceptSlice]
+// shared, -inf where none is usable.
 __device__ inline uint64_t LargestOfSlice(const AcceptArgs& args, const Row& row, float* l,
                                           uint64_t* parts) {
   const int begin = static_cast<int>(blockIdx.x) * kAcceptSlice;
@@ -91,11 +96,44 @@ __device__ inline uint64_t LargestOfSlice(const AcceptArgs& args, const Row& row
     const int at = static_cast<int>(threadIdx.x) + j * kSliceThreads;
     const bool usable = begin + at < row.usable;
     const float value = raw || !usable ? NanToLowest(l[at]) : Finite(l[at]);
+    l[at] = value;
     if (!greedy) row.values[begin + at] = value;
     const uint64_t key = usable ? RankKey(value, static_cast<uint32_t>(begin + at)) : 0;
     best = key > best ? key : best;
   }
   return BlockMax(best, parts);
+}
+
+// The rank key of the largest adjusted logit of the block's slice but `largest`; 0 without one. `l`
+// as LargestOfSlice left it.
+__device__ inline uint64_t NextOfSlice(const Row& row, const float* l, uint64_t largest,
+                                       uint64_t* parts) {
+  const int begin = static_cast<int>(blockIdx.x) * kAcceptSlice;
+  uint64_t best = 0;
+  for (int at = static_cast<int>(threadIdx.x); at < kAcceptSlice && begin + at < row.usable;
+       at += kSliceThreads) {
+    const uint64_t key = RankKey(l[at], static_cast<uint32_t>(begin + at));
+    best = key > best && key != largest ? key : best;
+  }
+  return BlockMax(best, parts);
+}
+
+// How far the row's greedy choice, whose rank key is `choice`, lies above the next largest logit;
+// infinite without one, and where the choice is not greedy. For a whole block.
+__device__ inline void WriteMargin(const AcceptArgs& args, const Row& row, uint64_t choice,
+                                   uint64_t* parts) {
+  if (args.margins.size == 0) return;
+  float margin = -kExcluded;
+  if (WantsMargin(args, row)) {
+    uint64_t next = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < row.slices; i += static_cast<int>(blockDim.x)) {
+      const SliceRecord& record = row.records[i];
+      next = max(next, record.largest == choice ? record.next : record.largest);
+    }
+    next = BlockMax(next, parts);
+    if (next != 0 && RankValue(next) > kExcluded) margin = RankValue(choice) - RankValue(next);
+  }
+  if (threadIdx.x == 0) args.margins.data[row.output()] = margin;
 }
 
 }  // namespace tandem

@@ -31,8 +31,9 @@ struct SliceBuckets {
 static_assert(sizeof(SliceBuckets) <= kAcceptSlice * sizeof(float));
 
 // What a slice hands on. Rank keys; 0 stands for none.
-struct SliceRecord {
+struct alignas(16) SliceRecord {
   uint64_t largest;               // of the logits after bans, bias and penalties
+  uint64_t next;                  // the second largest, where a margin is asked for
   uint64_t choice;                // of the scores, where no ranking is needed
   uint64_t raw_largest;           // of all V raw logits, where log probabilities are asked for
   uint64_t exp_units;             // Units of e^(raw - largest raw of the row)

@@ -155,6 +155,7 @@ void ExpectSame(const AcceptPass& pass, const AcceptResult& expected, const Acce
       EXPECT_EQ(actual.tokens[at], expected.tokens[at]) << where;
       EXPECT_TRUE(SameFloat(actual.logprobs[at], expected.logprobs[at]))
           << where << ": " << actual.logprobs[at] << " for " << expected.logprobs[at];
+      EXPECT_EQ(actual.margins[at], expected.margins[at]) << where;
       for (int j = 0; j < s.top_logprobs; ++j) {
         const size_t top = at * kMaxTopLogprobs + j;
         EXPECT_EQ(actual.top_ids[top], expected.top_ids[top]) << where << " top " << j;

@@ -32,7 +32,7 @@ struct AcceptResult {
   std::vector<float> counts;  // [S, V]
   std::vector<uint8_t> seen;  // [S, V]
   std::vector<int32_t> accepted, emitted, tokens, top_ids;
-  std::vector<float> logprobs, top_values;
+  std::vector<float> logprobs, top_values, margins;
 };
 
 // `choices` is how many choices the scratch memory holds.
@@ -60,6 +60,7 @@ inline AcceptResult RunAccept(Backend& backend, const AcceptPass& pass, int choi
                            .logprobs = memory.Out<float>(outputs),
                            .top_ids = memory.Out<int32_t>(outputs * kMaxTopLogprobs),
                            .top_values = memory.Out<float>(outputs * kMaxTopLogprobs),
+                           .margins = memory.Out<float>(outputs),
                            .scratch = memory.Out<float>(choices * AcceptScratchFloats(pass.vocab))};
   backend.Accept(args);
   return {.counts = memory.Read(args.counts),
@@ -69,7 +70,8 @@ inline AcceptResult RunAccept(Backend& backend, const AcceptPass& pass, int choi
           .tokens = memory.Read(args.tokens),
           .top_ids = memory.Read(args.top_ids),
           .logprobs = memory.Read(args.logprobs),
-          .top_values = memory.Read(args.top_values)};
+          .top_values = memory.Read(args.top_values),
+          .margins = memory.Read(args.margins)};
 }
 
 }  // namespace tandem
