@@ -18,6 +18,9 @@ class ModelWeights final {
  public:
   static absl::StatusOr<std::unique_ptr<ModelWeights>> Load(Backend* backend,
                                                             const WeightsSource& source);
+  // From parts that are in backend memory already.
+  struct Parts;  // in weights_layers.h
+  static std::unique_ptr<ModelWeights> Of(Parts parts);
   ~ModelWeights();
 
   Backend* backend() const;
