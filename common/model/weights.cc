@@ -20,10 +20,11 @@ constexpr size_t kAlignment = 64;
 
 size_t Align(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-absl::Status NoMemory(Backend* backend, absl::string_view what, size_t bytes) {
+absl::Status NoMemory(Backend* backend, absl::string_view what, size_t bytes,
+                      absl::string_view remedy) {
   return absl::ResourceExhaustedError(
-      absl::StrFormat("%s need %.1f MiB of %s memory, which is not available", what,
-                      static_cast<double>(bytes) / (1 << 20), backend->name()));
+      absl::StrFormat("%s need %.1f MiB of %s memory, which is not available; %s", what,
+                      static_cast<double>(bytes) / (1 << 20), backend->name(), remedy));
 }
 
 // Lays the weights of all layers out in one piece of backend memory. Walked twice over the same
@@ -201,7 +202,9 @@ absl::Status ModelWeights::Impl::LoadLayers(const WeightsSource& source) {
   Arena measure(backend, source, nullptr);
   PlaceLayers(measure, config);
   void* memory = backend->Allocate(measure.bytes());
-  if (memory == nullptr) return NoMemory(backend, "the weights of the layers", measure.bytes());
+  if (memory == nullptr)
+    return NoMemory(backend, "the weights of the layers", measure.bytes(),
+                    "use a smaller format with --weights, or a smaller model");
   Arena arena(backend, source, memory);
   layers = PlaceLayers(arena, config);
   return absl::OkStatus();
@@ -210,7 +213,9 @@ absl::Status ModelWeights::Impl::LoadLayers(const WeightsSource& source) {
 absl::Status ModelWeights::Impl::LoadEmbedding(const WeightsSource& source) {
   const size_t bytes = static_cast<size_t>(config.vocab) * config.width * sizeof(float);
   void* memory = backend->AllocateExported(bytes, &embedding_handle);
-  if (memory == nullptr) return NoMemory(backend, "the embedding table's shared pages", bytes);
+  if (memory == nullptr)
+    return NoMemory(backend, "the embedding table's shared pages", bytes,
+                    "leave it more with --weights of a smaller format");
   const std::vector<float> table = EmbeddingTable(source);
   backend->CopyIn(memory, table.data(), bytes);
   embedding = static_cast<const float*>(memory);
@@ -224,7 +229,9 @@ absl::Status ModelWeights::Impl::LoadHead(const WeightsSource& source) {
   head = {.rows = config.vocab, .cols = config.width};
   const size_t bytes = backend->PackedBytes(head);
   void* memory = backend->AllocateExported(bytes, &head_handle);
-  if (memory == nullptr) return NoMemory(backend, "the head's shared pages", bytes);
+  if (memory == nullptr)
+    return NoMemory(backend, "the head's shared pages", bytes,
+                    "use a smaller format with --head-weights or --weights");
   std::vector<uint16_t> host(static_cast<size_t>(config.vocab) * config.width);
   source.CopyBf16("head.weight", absl::MakeSpan(host));
   backend->Pack(memory, head, host.data());

@@ -166,6 +166,10 @@ Command MakeUpCommand(CLI::App& root) {
   GroupOptions& group = options->group;
   app->add_option("--model", group.model, "Model folder or checkpoint file")->required();
   AddAddressOptions(*app, group);
+  app->add_option("--backend", group.backend,
+                  "Where verifier and drafter compute: cpu, cuda, or auto, which takes a GPU if "
+                  "there is one")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app->add_option("--mtp-path", group.mtp_path, "Sidecar: auto, off, or a folder")
       ->envname("RWKV_MTP_PATH")
       ->capture_default_str();

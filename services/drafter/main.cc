@@ -21,6 +21,7 @@
 #include "common/drafter/mtp/mtp_path.h"
 #include "common/metrics/metrics.h"
 #include "common/model/model_path.h"
+#include "common/model/open_backend.h"
 #include "common/rpc/ready_file.h"
 #include "common/rpc/stop_signals.h"
 #include "services/drafter/attach_loop.h"
@@ -33,7 +34,11 @@ ABSL_FLAG(std::string, mtp_path, FromEnvironment("RWKV_MTP_PATH", "auto"),
           "sidecar folder; auto: mtp/ of the model folder; default RWKV_MTP_PATH");
 ABSL_FLAG(bool, mtp_force, FromEnvironment("RWKV_MTP_FORCE", "") == "1",
           "draft although the sidecar names another base model; default RWKV_MTP_FORCE");
-ABSL_FLAG(int, threads, 0, "compute threads; 0: one per core");
+ABSL_FLAG(
+    std::string, backend, "auto",
+    "where drafts are made, as the verifier: cpu, cuda, or auto, which takes a GPU if there is "
+    "one");
+ABSL_FLAG(int, threads, 0, "threads of the CPU backend; 0: one per core");
 ABSL_FLAG(std::string, metrics_address, "127.0.0.1:0", "host:port of /metrics; empty: none");
 ABSL_FLAG(std::string, ready_file, "",
           "JSON file written once the verifier has answered for the first time");
@@ -109,7 +114,15 @@ absl::StatusOr<AttachLoop::Options> LoopOptions(const std::string& metrics_addre
   RETURN_IF_ERROR(CheckFlag("threads", threads, 0, 1024));
   ASSIGN_OR_RETURN(const std::string folder, SidecarFolder());
   ASSIGN_OR_RETURN(options.sidecar, ReadSidecar(folder));
-  options.make_backend = [threads] { return MakeCpuBackend(threads); };
+  ASSIGN_OR_RETURN(const OpenedBackend probe, OpenBackend(absl::GetFlag(FLAGS_backend), threads));
+  options.backend = probe.backend->name();
+  options.device_uuid = probe.device_uuid;
+  options.make_backend = [threads, name = options.backend]() -> std::unique_ptr<Backend> {
+    absl::StatusOr<OpenedBackend> opened = OpenBackend(name, threads);
+    if (opened.ok()) return std::move(opened->backend);
+    LOG(ERROR) << opened.status().message();
+    return nullptr;
+  };
   options.make_drafter = MtpFactory(folder, options.sidecar.force);
   options.on_first_answer = [metrics_address] {
     const absl::Status status = WriteReadyFile({.path = absl::GetFlag(FLAGS_ready_file),
@@ -128,8 +141,8 @@ absl::Status Run() {
   ASSIGN_OR_RETURN(AttachLoop::Options options, LoopOptions(page->address()));
   page->SetModel(options.sidecar.base_model);
   DrafterMetrics metrics(*page);
-  LOG(INFO) << "drafter for " << options.sidecar.base_model << ", verifier at " << options.socket
-            << ", metrics at " << page->address();
+  LOG(INFO) << "drafter for " << options.sidecar.base_model << ", backend " << options.backend
+            << ", verifier at " << options.socket << ", metrics at " << page->address();
   AttachLoop loop(std::move(options), &metrics);
   std::atomic<bool> stop{false};
   std::thread worker([&loop, &stop] { loop.Run([&stop] { return stop.load(); }); });

@@ -15,8 +15,9 @@ absl::StatusOr<std::unique_ptr<DraftBlocks>> DraftBlocks::Create(Backend* backen
     ASSIGN_OR_RETURN(block.control, ipc::Region::Create("tandem-draft", layout.control_bytes));
     block.features = backend->AllocateExported(layout.feature_bytes, &block.feature_handle);
     if (block.features == nullptr) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "no memory for the features shared with a drafter: ", layout.feature_bytes, " bytes"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for the features shared with a drafter: ", layout.feature_bytes,
+                       " bytes; lower --prefill-budget or --max-sequences"));
     }
     block.feature_nonce = RandomBits();
     const ipc::FeatureHeader header = {.magic = ipc::kMagic, .nonce = block.feature_nonce};

@@ -48,7 +48,8 @@ absl::StatusOr<DraftAttachment::Options> AttachmentOptions(const Options& option
                                                            const ModelWeights& weights) {
   const MtpConfig& config = options.sidecar->config();
   DraftAttachment::Options attachment;
-  ASSIGN_OR_RETURN(attachment.facts.identity, ipc::OwnIdentity(weights.backend()->name()));
+  ASSIGN_OR_RETURN(attachment.facts.identity,
+                   ipc::OwnIdentity(weights.backend()->name(), options.device_uuid));
   attachment.facts.model = weights.name();
   attachment.facts.layers = weights.config().layers;
   attachment.facts.width = weights.config().width;
@@ -138,7 +139,8 @@ absl::Status SetUpInProcess(const Options& options, const ModelWeights& weights,
                                           .vocab = weights.config().vocab},
                                          std::move(drafter));
   if (impl.port == nullptr) {
-    return absl::ResourceExhaustedError("no memory for the feature rows of the drafter");
+    return absl::ResourceExhaustedError(
+        "no memory for the feature rows of the drafter; lower --prefill-budget or --max-sequences");
   }
   impl.fixed.mode = "inprocess";
   impl.fixed.attached = true;

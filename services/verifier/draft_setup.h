@@ -23,6 +23,7 @@ class DraftSetup final {
     // descriptors pass through a second socket beside it, <socket>.fds.
     std::string socket;
     const MtpFile* sidecar = nullptr;  // null: no drafting
+    std::string device_uuid;           // of the backend's GPU; empty on the CPU
     int slots = 0;
     int max_lanes = 0;  // of a pass
     int max_rows = 0;   // of a pass

@@ -13,7 +13,8 @@ ABSL_FLAG(std::string, model, "", "model folder or checkpoint file (.pth, .safet
 ABSL_FLAG(std::string, address, "127.0.0.1:0", "host:port to serve on; port 0 takes a free one");
 ABSL_FLAG(std::string, metrics_address, "", "host:port of /metrics; empty: none");
 ABSL_FLAG(std::string, ready_file, "", "written, as JSON with the bound addresses, when serving");
-ABSL_FLAG(std::string, backend, "cpu", "where the base model runs: cpu");
+ABSL_FLAG(std::string, backend, "auto",
+          "where the base model runs: cpu, cuda, or auto, which takes a GPU if there is one");
 ABSL_FLAG(int, threads, 0, "threads of the CPU backend; 0: one per core");
 ABSL_FLAG(std::string, handoff, "auto", "hand-off to the drafter: auto, host, inprocess or device");
 ABSL_FLAG(std::string, draft_socket, "",

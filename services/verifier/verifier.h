@@ -17,7 +17,7 @@ struct VerifierOptions {
   std::string address = "127.0.0.1:0";
   std::string metrics_address;
   std::string ready_file;
-  std::string backend = "cpu";
+  std::string backend = "auto";  // as OpenBackend
   int threads = 0;
   Handoff handoff = Handoff::kAuto;
   std::string draft_socket;

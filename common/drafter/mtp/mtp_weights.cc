@@ -57,7 +57,8 @@ class Loader final {
     if (memory == nullptr && status_.ok()) {
       status_ = absl::ResourceExhaustedError(
           absl::StrCat("no memory for sidecar tensor ", name, " of ", file_.folder(), ": ", bytes,
-                       " bytes on the ", backend_->name(), " backend"));
+                       " bytes on the ", backend_->name(),
+                       " backend; use a smaller format with --draft-weights"));
     }
     return memory;
   }
