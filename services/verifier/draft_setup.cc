@@ -131,7 +131,8 @@ absl::Status SetUpInProcess(const Options& options, const ModelWeights& weights,
                                 .head = weights.head(),
                                 .slots = options.slots,
                                 .max_lanes = options.max_lanes,
-                                .max_rows = options.max_rows}));
+                                .max_rows = options.max_rows,
+                                .weights = options.draft_weights}));
   impl.port = InProcessDraftPort::Create(weights.backend(),
                                          {.taps = {config.fuse_layers[0], config.fuse_layers[1]},
                                           .width = weights.config().width,

@@ -22,8 +22,9 @@ class DraftSetup final {
     // Unix socket that serves DraftService, mode 0600; empty: no drafter process can attach. The
     // descriptors pass through a second socket beside it, <socket>.fds.
     std::string socket;
-    const MtpFile* sidecar = nullptr;  // null: no drafting
-    std::string device_uuid;           // of the backend's GPU; empty on the CPU
+    const MtpFile* sidecar = nullptr;                  // null: no drafting
+    std::string device_uuid;                           // of the backend's GPU; empty on the CPU
+    WeightFormat draft_weights = WeightFormat::kBf16;  // of a drafter in this process
     int slots = 0;
     int max_lanes = 0;  // of a pass
     int max_rows = 0;   // of a pass

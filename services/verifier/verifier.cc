@@ -12,6 +12,7 @@
 #include "common/drafter/mtp/mtp_path.h"
 #include "common/metrics/metrics.h"
 #include "common/model/open_backend.h"
+#include "common/model/weight_format.h"
 #include "common/model/weights_source.h"
 #include "common/rpc/server.h"
 #include "common/rpc/validate.h"
@@ -60,7 +61,7 @@ absl::StatusOr<Loaded> Load(const VerifierOptions& options) {
   LOG(INFO) << "backend " << backend->name()
             << (loaded.device.device_name.empty() ? "" : " on " + loaded.device.device_name);
   ASSIGN_OR_RETURN(loaded.source, WeightsSource::Open(options.model));
-  ASSIGN_OR_RETURN(loaded.weights, ModelWeights::Load(backend, *loaded.source));
+  ASSIGN_OR_RETURN(loaded.weights, ModelWeights::Load(backend, *loaded.source, options.weights));
   loaded.model = std::make_unique<Rwkv7>(loaded.weights.get());
   ASSIGN_OR_RETURN(loaded.sidecar, OpenSidecar(options, *loaded.source));
   const std::string& path = loaded.source->path().vocab;
@@ -78,6 +79,15 @@ absl::StatusOr<Loaded> Load(const VerifierOptions& options) {
   return loaded;
 }
 
+// "fp8", or "fp8, head int8" where the head differs from what a checkpoint has.
+std::string FormatText(const WeightsOptions& options) {
+  std::string text = WeightFormatName(options.matrices);
+  if (options.head != WeightFormat::kBf16) {
+    absl::StrAppend(&text, ", head ", WeightFormatName(options.head));
+  }
+  return text;
+}
+
 ServedModel Describe(const VerifierOptions& options, const Loaded& loaded) {
   return {.instance_id = RandomId(),
           .version = TANDEM_VERSION,
@@ -85,7 +95,7 @@ ServedModel Describe(const VerifierOptions& options, const Loaded& loaded) {
           .hash = HashHex(loaded.source->content_hash()),
           .config = loaded.source->config(),
           .parameters = loaded.source->parameter_count(),
-          .weight_format = "bf16",
+          .weight_format = FormatText(loaded.weights->options()),
           .backend = loaded.device.backend->name(),
           .schedule = options.engine.schedule.text(),
           .max_prompt_tokens = static_cast<uint32_t>(options.engine.max_prompt_tokens),
@@ -101,6 +111,7 @@ void ShowInfo(MetricsPage& page, const ServedModel& model, const MtpFile* sideca
   SetInfo(page, "tandem_build_info", "The build that runs.", {{"version", model.version}});
   SetInfo(page, "tandem_model_info", "The base model.",
           {{"format", model.weight_format},
+           {"backend", model.backend},
            {"layers", std::to_string(model.config.layers)},
            {"width", std::to_string(model.config.width)},
            {"tp", "1"}});
@@ -146,7 +157,8 @@ class Verifier final {
     SetServingState(*page_, "serving");
     RETURN_IF_ERROR(server_->WriteReadyFile(
         {.path = options_.ready_file, .process = "verifier", .metrics_address = page_->address()}));
-    LOG(INFO) << "serving " << model_.name << " on " << server_->address();
+    LOG(INFO) << "serving " << model_.name << ", weights " << model_.weight_format << ", on "
+              << server_->address();
     server_->Run(*signals_, options_.drain_timeout + kDrainMargin, [this] { BeginDrain(); });
     return absl::OkStatus();
   }
@@ -161,6 +173,7 @@ class Verifier final {
                                                   .socket = options_.draft_socket,
                                                   .sidecar = loaded_.sidecar.get(),
                                                   .device_uuid = loaded_.device.device_uuid,
+                                                  .draft_weights = options_.draft_weights,
                                                   .slots = engine.max_sequences,
                                                   .max_lanes = engine.max_sequences,
                                                   .max_rows = engine.max_rows()},

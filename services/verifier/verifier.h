@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/model/weights.h"
 #include "common/rpc/stop_signals.h"
 #include "services/verifier/engine_options.h"
 #include "services/verifier/handoff.h"
@@ -19,6 +20,8 @@ struct VerifierOptions {
   std::string ready_file;
   std::string backend = "auto";  // as OpenBackend
   int threads = 0;
+  WeightsOptions weights;
+  WeightFormat draft_weights = WeightFormat::kBf16;  // of a drafter in this process
   Handoff handoff = Handoff::kAuto;
   std::string draft_socket;
   std::string mtp_path = "auto";

@@ -107,7 +107,7 @@ absl::StatusOr<std::unique_ptr<Mtp>> Mtp::Create(Backend* backend, const MtpFile
   impl->max_drafts = file.config().max_drafts();
   impl->options.max_rows = std::max(options.max_rows, impl->window + 1);
   impl->states.resize(options.slots);
-  ASSIGN_OR_RETURN(MtpWeights weights, MtpWeights::Load(backend, file));
+  ASSIGN_OR_RETURN(MtpWeights weights, MtpWeights::Load(backend, file, options.weights));
   ASSIGN_OR_RETURN(impl->chain, MtpChain::Create(backend, std::move(weights), impl->options));
   return std::unique_ptr<Mtp>(new Mtp(std::move(impl)));
 }
