@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "common/ipc/handle.h"
 
 namespace tandem {
 
@@ -35,7 +36,13 @@ ipc::BlockView DraftBlocks::View(int block, uint64_t epoch) const {
 }
 
 std::vector<int> DraftBlocks::descriptors(int block) const {
-  return {blocks_[block].control->fd(), blocks_[block].feature_handle.fd};
+  const int features = blocks_[block].feature_handle.fd;
+  if (features < 0) return {blocks_[block].control->fd()};
+  return {blocks_[block].control->fd(), features};
+}
+
+std::string DraftBlocks::feature_handle(int block) const {
+  return ipc::HandleBytes(blocks_[block].feature_handle);
 }
 
 }  // namespace tandem

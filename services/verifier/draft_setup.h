@@ -28,7 +28,8 @@ class DraftSetup final {
     int slots = 0;
     int max_lanes = 0;  // of a pass
     int max_rows = 0;   // of a pass
-    // floor_seconds 0: 2 ms on a GPU, 50 ms on the CPU, whose cores all processes share.
+    // floor_seconds 0: 2 ms on a GPU, which also gets more cold rounds, 50 ms on the CPU, whose
+    // cores all processes share.
     DraftDeadline::Options deadline = {.floor_seconds = 0};
     double lease_seconds = 5;
   };
@@ -39,6 +40,7 @@ class DraftSetup final {
   static absl::StatusOr<std::unique_ptr<DraftSetup>> Create(const Options& options,
                                                             const ModelWeights* weights,
                                                             VerifierMetrics* metrics);
+  // Sends the drafter away and waits, 2 s at most, until it has closed its mappings.
   ~DraftSetup();
 
   DraftPort* port() const;
