@@ -13,7 +13,7 @@
 
 namespace tandem::ipc {
 
-absl::StatusOr<Identity> OwnIdentity(const std::string& backend) {
+absl::StatusOr<Identity> OwnIdentity(const std::string& backend, const std::string& device_uuid) {
   Identity identity;
   ASSIGN_OR_RETURN(identity.boot_id, ReadLine("/proc/sys/kernel/random/boot_id"));
   struct stat info = {};
@@ -22,6 +22,7 @@ absl::StatusOr<Identity> OwnIdentity(const std::string& backend) {
   identity.pid = getpid();
   identity.uid = getuid();
   identity.backend = backend;
+  identity.device_uuid = device_uuid;
   return identity;
 }
 

@@ -24,7 +24,8 @@ struct Identity {
 };
 
 // Of this process. An error names the file of /proc that could not be read.
-absl::StatusOr<Identity> OwnIdentity(const std::string& backend);
+absl::StatusOr<Identity> OwnIdentity(const std::string& backend,
+                                     const std::string& device_uuid = "");
 
 // A descriptor that is readable once the process has ended. NOT_FOUND where there is no such
 // process.

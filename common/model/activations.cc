@@ -95,10 +95,12 @@ absl::StatusOr<std::unique_ptr<Activations>> Activations::Create(Backend* backen
   layout.Add(&impl->logits, wanted * config.vocab);
   void* memory = backend->Allocate(layout.bytes());
   if (memory == nullptr) {
-    return absl::ResourceExhaustedError(absl::StrFormat(
-        "passes of %d tokens with %d logit rows need %.1f MiB of %s memory, which is not available",
-        max_rows, max_logit_rows, static_cast<double>(layout.bytes()) / (1 << 20),
-        backend->name()));
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("passes of %d tokens with %d logit rows need %.1f MiB of %s memory, which "
+                        "is not available; "
+                        "lower --prefill-budget or --max-sequences",
+                        max_rows, max_logit_rows, static_cast<double>(layout.bytes()) / (1 << 20),
+                        backend->name()));
   }
   layout.Deal(memory);
   return std::unique_ptr<Activations>(new Activations(std::move(impl)));

@@ -105,8 +105,9 @@ absl::StatusOr<std::unique_ptr<RecurrentState>> RecurrentState::Create(Backend* 
   if (impl->states == nullptr || impl->logs == nullptr || impl->accepted == nullptr ||
       impl->slot_ids == nullptr) {
     return absl::ResourceExhaustedError(absl::StrFormat(
-        "%d slots need %.1f MiB of %s memory (%.2f MiB each); use fewer slots", slots,
-        static_cast<double>(count * (impl->StateBytes() + impl->LogBytes())) / (1 << 20),
+        "%d slots need %.1f MiB of %s memory (%.2f MiB each); use fewer slots: lower "
+        "--max-sequences",
+        slots, static_cast<double>(count * (impl->StateBytes() + impl->LogBytes())) / (1 << 20),
         backend->name(), static_cast<double>(impl->StateBytes() + impl->LogBytes()) / (1 << 20)));
   }
   impl->used.assign(count, false);

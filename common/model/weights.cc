@@ -20,10 +20,11 @@ constexpr size_t kAlignment = 64;
 
 size_t Align(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-absl::Status NoMemory(Backend* backend, absl::string_view what, size_t bytes) {
+absl::Status NoMemory(Backend* backend, absl::string_view what, size_t bytes,
+                      absl::string_view remedy) {
   return absl::ResourceExhaustedError(
-      absl::StrFormat("%s need %.1f MiB of %s memory, which is not available", what,
-                      static_cast<double>(bytes) / (1 << 20), backend->name()));
+      absl::StrFormat("%s need %.1f MiB of %s memory, which is not available; %s", what,
+                      static_cast<double>(bytes) / (1 << 20), backend->name(), remedy));
 }
 
 // Lays the weights of all layers out in one piece of backend memory. Walked twice over the same
@@ -52,9 +53,10 @@ class Arena final {
   View<const float> Vector(const std::string& name) { return Vectors({name}); }
 
   // A matrix stored [outputs, inputs].
-  Matrix Linear(const std::string& name, bool sparse_inputs = false) {
+  Matrix Linear(const std::string& name, WeightFormat format, bool sparse_inputs = false) {
     const auto [rows, cols] = Axes(name);
-    return Pack(name, {.rows = rows, .cols = cols, .sparse_inputs = sparse_inputs},
+    return Pack(name,
+                {.format = format, .rows = rows, .cols = cols, .sparse_inputs = sparse_inputs},
                 [&](absl::Span<uint16_t> to) { source_.CopyBf16(name, to); });
   }
 
@@ -106,7 +108,7 @@ class Arena final {
   size_t used_ = 0;
 };
 
-LayerWeights PlaceLayer(Arena& arena, int index) {
+LayerWeights PlaceLayer(Arena& arena, int index, WeightFormat format) {
   const std::string block = absl::StrCat("blocks.", index, ".");
   const std::string att = block + "att.";
   LayerWeights layer;
@@ -124,9 +126,9 @@ LayerWeights PlaceLayer(Arena& arena, int index) {
   layer.r_k = arena.Vector(att + "r_k");
   layer.ln_x_weight = arena.Vector(att + "ln_x.weight");
   layer.ln_x_bias = arena.Vector(att + "ln_x.bias");
-  layer.receptance = arena.Linear(att + "receptance.weight");
-  layer.key = arena.Linear(att + "key.weight");
-  layer.value = arena.Linear(att + "value.weight");
+  layer.receptance = arena.Linear(att + "receptance.weight", format);
+  layer.key = arena.Linear(att + "key.weight", format);
+  layer.value = arena.Linear(att + "value.weight", format);
   layer.w1 = arena.Factor(att + "w1");
   layer.a1 = arena.Factor(att + "a1");
   layer.g1 = arena.Factor(att + "g1");
@@ -138,15 +140,15 @@ LayerWeights PlaceLayer(Arena& arena, int index) {
     layer.v1 = arena.Factor(att + "v1");
     layer.v2 = arena.Factor(att + "v2");
   }
-  layer.output = arena.Linear(att + "output.weight");
-  layer.ffn_key = arena.Linear(block + "ffn.key.weight");
-  layer.ffn_value = arena.Linear(block + "ffn.value.weight", /*sparse_inputs=*/true);
+  layer.output = arena.Linear(att + "output.weight", format);
+  layer.ffn_key = arena.Linear(block + "ffn.key.weight", format);
+  layer.ffn_value = arena.Linear(block + "ffn.value.weight", format, /*sparse_inputs=*/true);
   return layer;
 }
 
-ModelWeights::Layers PlaceLayers(Arena& arena, const ModelConfig& config) {
+ModelWeights::Layers PlaceLayers(Arena& arena, const ModelConfig& config, WeightFormat format) {
   ModelWeights::Layers all;
-  for (int i = 0; i < config.layers; ++i) all.layers.push_back(PlaceLayer(arena, i));
+  for (int i = 0; i < config.layers; ++i) all.layers.push_back(PlaceLayer(arena, i, format));
   all.ln_out_weight = arena.Vector("ln_out.weight");
   all.ln_out_bias = arena.Vector("ln_out.bias");
   return all;
@@ -184,6 +186,7 @@ std::vector<float> EmbeddingTable(const WeightsSource& source) {
 struct ModelWeights::Impl {
   Backend* backend = nullptr;
   ModelConfig config;
+  WeightsOptions options;
   uint64_t hash = 0;
   std::string name;
   const float* embedding = nullptr;
@@ -199,18 +202,22 @@ struct ModelWeights::Impl {
 
 absl::Status ModelWeights::Impl::LoadLayers(const WeightsSource& source) {
   Arena measure(backend, source, nullptr);
-  PlaceLayers(measure, config);
+  PlaceLayers(measure, config, options.matrices);
   void* memory = backend->Allocate(measure.bytes());
-  if (memory == nullptr) return NoMemory(backend, "the weights of the layers", measure.bytes());
+  if (memory == nullptr)
+    return NoMemory(backend, "the weights of the layers", measure.bytes(),
+                    "use a smaller format with --weights, or a smaller model");
   Arena arena(backend, source, memory);
-  layers = PlaceLayers(arena, config);
+  layers = PlaceLayers(arena, config, options.matrices);
   return absl::OkStatus();
 }
 
 absl::Status ModelWeights::Impl::LoadEmbedding(const WeightsSource& source) {
   const size_t bytes = static_cast<size_t>(config.vocab) * config.width * sizeof(float);
   void* memory = backend->AllocateExported(bytes, &embedding_handle);
-  if (memory == nullptr) return NoMemory(backend, "the embedding table's shared pages", bytes);
+  if (memory == nullptr)
+    return NoMemory(backend, "the embedding table's shared pages", bytes,
+                    "leave it more with --weights of a smaller format");
   const std::vector<float> table = EmbeddingTable(source);
   backend->CopyIn(memory, table.data(), bytes);
   embedding = static_cast<const float*>(memory);
@@ -221,10 +228,12 @@ absl::Status ModelWeights::Impl::LoadEmbedding(const WeightsSource& source) {
 }
 
 absl::Status ModelWeights::Impl::LoadHead(const WeightsSource& source) {
-  head = {.rows = config.vocab, .cols = config.width};
+  head = {.format = options.head, .rows = config.vocab, .cols = config.width};
   const size_t bytes = backend->PackedBytes(head);
   void* memory = backend->AllocateExported(bytes, &head_handle);
-  if (memory == nullptr) return NoMemory(backend, "the head's shared pages", bytes);
+  if (memory == nullptr)
+    return NoMemory(backend, "the head's shared pages", bytes,
+                    "use a smaller format with --head-weights or --weights");
   std::vector<uint16_t> host(static_cast<size_t>(config.vocab) * config.width);
   source.CopyBf16("head.weight", absl::MakeSpan(host));
   backend->Pack(memory, head, host.data());
@@ -239,10 +248,12 @@ ModelWeights::ModelWeights(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) 
 ModelWeights::~ModelWeights() = default;
 
 absl::StatusOr<std::unique_ptr<ModelWeights>> ModelWeights::Load(Backend* backend,
-                                                                 const WeightsSource& source) {
+                                                                 const WeightsSource& source,
+                                                                 const WeightsOptions& options) {
   auto impl = std::make_unique<Impl>();
   impl->backend = backend;
   impl->config = source.config();
+  impl->options = options;
   impl->hash = source.content_hash();
   impl->name = source.name();
   RETURN_IF_ERROR(impl->LoadLayers(source));
@@ -269,6 +280,7 @@ Backend* ModelWeights::backend() const { return impl_->backend; }
 const ModelConfig& ModelWeights::config() const { return impl_->config; }
 uint64_t ModelWeights::hash() const { return impl_->hash; }
 const std::string& ModelWeights::name() const { return impl_->name; }
+const WeightsOptions& ModelWeights::options() const { return impl_->options; }
 const float* ModelWeights::embedding() const { return impl_->embedding; }
 const Matrix& ModelWeights::head() const { return impl_->head; }
 const ExportHandle& ModelWeights::embedding_handle() const { return impl_->embedding_handle; }

@@ -51,6 +51,7 @@ std::vector<std::string> Group::VerifierCommand() const {
   AppendFlag(command, "--model", options_.model);
   AppendFlag(command, "--address", Address(kVerifier, options_.verifier_address));
   AppendFlag(command, "--metrics-address", Metrics(kVerifier, options_.verifier_metrics));
+  AppendFlag(command, "--backend", options_.backend);
   AppendFlag(command, "--mtp-path", options_.mtp_path);
   if (options_.mtp_force) command.push_back("--mtp-force");
   AppendFlag(command, "--handoff", options_.handoff);
@@ -66,6 +67,7 @@ std::vector<std::string> Group::DrafterCommand() const {
   AppendFlag(command, "--model", options_.model);
   AppendFlag(command, "--socket", Runtime("draft.sock"));
   AppendFlag(command, "--metrics-address", Metrics(kDrafter, options_.drafter_metrics));
+  AppendFlag(command, "--backend", options_.backend);
   AppendFlag(command, "--mtp-path", options_.mtp_path);
   if (options_.mtp_force) command.push_back("--mtp-force");
   AppendFlag(command, "--ready-file", Runtime("drafter.json"));

@@ -23,6 +23,7 @@ struct GroupOptions {
   std::string router_metrics = {};
   std::string verifier_metrics = {};
   std::string drafter_metrics = {};
+  std::string backend = {};  // of verifier and drafter: auto, cpu or cuda
   std::string mtp_path = "auto";
   bool mtp_force = false;
   std::string handoff = {};  // between verifier and drafter: auto, host, inprocess or device

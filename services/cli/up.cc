@@ -33,6 +33,7 @@ struct UpOptions {
                         .verifier_metrics = "127.0.0.1:0",
                         .drafter_metrics = "127.0.0.1:0"};
   // Handed to the processes where given; see their --help.
+  std::string weights, head_weights, draft_weights;
   std::string threads, max_sequences, max_sessions, queue_limit, draft_schedule;
   std::string ready_file;
   std::string colour = "auto";
@@ -78,6 +79,9 @@ absl::Status PrepareGroup(const UpOptions& options, GroupOptions& group) {
     group.verifier_flags.push_back(absl::StrCat(flag, "=", value));
     if (drafter) group.drafter_flags.push_back(absl::StrCat(flag, "=", value));
   };
+  add("--weights", options.weights, false);
+  add("--head-weights", options.head_weights, false);
+  add("--draft-weights", options.draft_weights, true);
   add("--threads", options.threads, true);
   add("--max-sequences", options.max_sequences, false);
   add("--max-sessions", options.max_sessions, false);
@@ -141,6 +145,15 @@ void AddPassThroughOptions(CLI::App& app, UpOptions& options) {
   const auto count = [&app](const char* name, std::string& value, int low, const char* help) {
     app.add_option(name, value, help)->transform(WholeNumber(low, 1 << 20))->type_name("INT");
   };
+  const auto format = [&app](const char* name, std::string& value,
+                             std::vector<std::string> accepted, const char* help) {
+    app.add_option(name, value, help)->check(CLI::IsMember(std::move(accepted)));
+  };
+  format("--weights", options.weights, {"bf16", "fp8", "int8", "int6"},
+         "Format of the model's large matrices");
+  format("--head-weights", options.head_weights, {"bf16", "fp8", "int8"}, "Format of its head");
+  format("--draft-weights", options.draft_weights, {"bf16", "fp8", "int8", "int6"},
+         "Format of the sidecar's matrices");
   count("--threads", options.threads, 0,
         "Compute threads of verifier and drafter; 0: one per core");
   count("--max-sequences", options.max_sequences, 1, "Replies generated at the same time");
@@ -166,6 +179,10 @@ Command MakeUpCommand(CLI::App& root) {
   GroupOptions& group = options->group;
   app->add_option("--model", group.model, "Model folder or checkpoint file")->required();
   AddAddressOptions(*app, group);
+  app->add_option("--backend", group.backend,
+                  "Where verifier and drafter compute: cpu, cuda, or auto, which takes a GPU if "
+                  "there is one")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app->add_option("--mtp-path", group.mtp_path, "Sidecar: auto, off, or a folder")
       ->envname("RWKV_MTP_PATH")
       ->capture_default_str();

@@ -69,6 +69,9 @@ absl::StatusOr<AttachOffer> OfferFrom(const v1::Offer& message) {
   offer.head_bytes = message.head_bytes();
   offer.head_format = message.head_format();
   offer.nonce = message.nonce();
+  offer.feature_handle = message.feature_handle();
+  offer.embedding_handle = message.embedding_handle();
+  offer.head_handle = message.head_handle();
   return offer;
 }
 

@@ -38,6 +38,10 @@ struct AttachOffer {
   uint64_t embedding_bytes = 0;
   uint64_t head_bytes = 0;
   uint32_t head_format = 0;
+  // On a GPU 64 bytes each, empty on the CPU.
+  std::string feature_handle;
+  std::string embedding_handle;
+  std::string head_handle;
   uint64_t nonce = 0;
 };
 

@@ -52,7 +52,8 @@ void AttachLoop::Run(absl::FunctionRef<bool()> stopped) {
 }
 
 absl::Status AttachLoop::AttachOnce(absl::FunctionRef<bool()> stopped) {
-  ASSIGN_OR_RETURN(ipc::Identity identity, ipc::OwnIdentity(options_.backend));
+  ASSIGN_OR_RETURN(ipc::Identity identity,
+                   ipc::OwnIdentity(options_.backend, options_.device_uuid));
   AttachClient client(options_.socket, {.identity = std::move(identity),
                                         .sidecar = options_.sidecar,
                                         .closed_epoch = closed_epoch_});

@@ -21,7 +21,8 @@ class AttachLoop final {
     SidecarFacts sidecar;
     BackendFactory make_backend;
     DrafterFactory make_drafter;
-    std::string backend = "cpu";
+    std::string backend = "cpu";  // Backend::name() of what make_backend makes
+    std::string device_uuid;      // of its GPU; empty on the CPU
     // Called once, when the verifier gave its first answer: an attachment, or a refusal.
     std::function<void()> on_first_answer;
   };

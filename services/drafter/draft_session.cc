@@ -5,12 +5,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/ipc/descriptors.h"
+#include "common/ipc/handle.h"
 
 namespace tandem {
 namespace {
 
 constexpr absl::Duration kDescriptorTimeout = absl::Seconds(5);
-constexpr int kDescriptors = 4;  // control, features, embedding, head
+constexpr int kCpuDescriptors = 4;  // control, features, embedding, head
+constexpr int kGpuDescriptors = 1;  // control
 
 absl::StatusOr<void*> ImportReadOnly(Backend* backend, const ipc::UniqueFd& fd, uint64_t bytes,
                                      const char* what) {
@@ -22,6 +24,25 @@ absl::StatusOr<void*> ImportReadOnly(Backend* backend, const ipc::UniqueFd& fd, 
   }
   return memory;
 }
+
+absl::StatusOr<void*> ImportHandle(Backend* backend, const std::string& text, uint64_t bytes,
+                                   const char* what) {
+  const absl::StatusOr<ExportHandle> handle = ipc::HandleFrom(text, bytes);
+  if (!handle.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("LAYOUT_MISMATCH: ", what, ": ", handle.status().message()));
+  }
+  void* memory = backend->Import(*handle, /*writable=*/false);
+  if (memory == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "GPU_NOT_VISIBLE: ", what, ": mapping ", bytes,
+        " bytes of the verifier's GPU memory failed; both processes must see the same GPU and be "
+        "in one PID namespace"));
+  }
+  return memory;
+}
+
+bool OnCpu(const Backend& backend) { return absl::string_view(backend.name()) == "cpu"; }
 
 bool IsWeightFormat(uint32_t number) {
   switch (static_cast<WeightFormat>(number)) {
@@ -87,19 +108,35 @@ absl::StatusOr<std::unique_ptr<DraftSession>> DraftSession::Open(
 DraftSession::~DraftSession() = default;
 
 absl::Status DraftSession::Map(const AttachOffer& offer) {
-  ASSIGN_OR_RETURN(std::vector<ipc::UniqueFd> fds,
-                   ipc::TakeDescriptors(offer.descriptor_socket, offer.descriptor_token,
-                                        kDescriptors, kDescriptorTimeout));
+  const bool on_cpu = OnCpu(*backend_);
+  ASSIGN_OR_RETURN(
+      std::vector<ipc::UniqueFd> fds,
+      ipc::TakeDescriptors(offer.descriptor_socket, offer.descriptor_token,
+                           on_cpu ? kCpuDescriptors : kGpuDescriptors, kDescriptorTimeout));
   ASSIGN_OR_RETURN(control_, ipc::Region::Map(std::move(fds[0]), offer.layout.control_bytes));
-  ASSIGN_OR_RETURN(void* features,
-                   ImportReadOnly(backend_.get(), fds[1], offer.layout.feature_bytes, "features"));
-  ASSIGN_OR_RETURN(embedding_,
-                   ImportReadOnly(backend_.get(), fds[2], offer.embedding_bytes, "embedding"));
-  ASSIGN_OR_RETURN(head_, ImportReadOnly(backend_.get(), fds[3], offer.head_bytes, "head"));
+  ASSIGN_OR_RETURN(void* const features,
+                   on_cpu ? MapDescriptors(offer, std::move(fds)) : MapHandles(offer));
   const ipc::BlockView view(offer.layout, control_->data(), features, offer.epoch);
   RETURN_IF_ERROR(Prove(offer, view, features));
   channel_ = ipc::DrafterChannel(view);
   return absl::OkStatus();
+}
+
+// Returns the features.
+absl::StatusOr<void*> DraftSession::MapDescriptors(const AttachOffer& offer,
+                                                   std::vector<ipc::UniqueFd> fds) {
+  ASSIGN_OR_RETURN(embedding_,
+                   ImportReadOnly(backend_.get(), fds[2], offer.embedding_bytes, "embedding"));
+  ASSIGN_OR_RETURN(head_, ImportReadOnly(backend_.get(), fds[3], offer.head_bytes, "head"));
+  return ImportReadOnly(backend_.get(), fds[1], offer.layout.feature_bytes, "features");
+}
+
+absl::StatusOr<void*> DraftSession::MapHandles(const AttachOffer& offer) {
+  ASSIGN_OR_RETURN(embedding_, ImportHandle(backend_.get(), offer.embedding_handle,
+                                            offer.embedding_bytes, "embedding"));
+  ASSIGN_OR_RETURN(head_,
+                   ImportHandle(backend_.get(), offer.head_handle, offer.head_bytes, "head"));
+  return ImportHandle(backend_.get(), offer.feature_handle, offer.layout.feature_bytes, "features");
 }
 
 absl::Status DraftSession::Prove(const AttachOffer& offer, const ipc::BlockView& view,

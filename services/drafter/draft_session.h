@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/drafter/drafter.h"
@@ -34,8 +35,8 @@ using BackendFactory = std::function<std::unique_ptr<Backend>()>;
 // it.
 class DraftSession final {
  public:
-  // Takes the descriptors, checks sizes, seals and every offset, maps, finds the nonces and leaves
-  // the answer in the block. Errors name what does not fit.
+  // Takes descriptors and handles, checks sizes, seals and every offset, maps, finds the nonces and
+  // leaves the answer in the block. Errors name what does not fit.
   static absl::StatusOr<std::unique_ptr<DraftSession>> Open(const AttachOffer& offer,
                                                             const BackendFactory& make_backend,
                                                             const DrafterFactory& make_drafter);
@@ -49,6 +50,8 @@ class DraftSession final {
  private:
   DraftSession() = default;
   absl::Status Map(const AttachOffer& offer);
+  absl::StatusOr<void*> MapDescriptors(const AttachOffer& offer, std::vector<ipc::UniqueFd> fds);
+  absl::StatusOr<void*> MapHandles(const AttachOffer& offer);
   absl::Status Prove(const AttachOffer& offer, const ipc::BlockView& view, const void* features);
 
   std::unique_ptr<ipc::Region> control_;

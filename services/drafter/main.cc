@@ -21,6 +21,8 @@
 #include "common/drafter/mtp/mtp_path.h"
 #include "common/metrics/metrics.h"
 #include "common/model/model_path.h"
+#include "common/model/open_backend.h"
+#include "common/model/weight_format.h"
 #include "common/rpc/ready_file.h"
 #include "common/rpc/stop_signals.h"
 #include "services/drafter/attach_loop.h"
@@ -33,7 +35,13 @@ ABSL_FLAG(std::string, mtp_path, FromEnvironment("RWKV_MTP_PATH", "auto"),
           "sidecar folder; auto: mtp/ of the model folder; default RWKV_MTP_PATH");
 ABSL_FLAG(bool, mtp_force, FromEnvironment("RWKV_MTP_FORCE", "") == "1",
           "draft although the sidecar names another base model; default RWKV_MTP_FORCE");
-ABSL_FLAG(int, threads, 0, "compute threads; 0: one per core");
+ABSL_FLAG(
+    std::string, backend, "auto",
+    "where drafts are made, as the verifier: cpu, cuda, or auto, which takes a GPU if there is "
+    "one");
+ABSL_FLAG(std::string, draft_weights, "bf16",
+          "format of the sidecar's matrices: bf16, fp8, int8 or int6");
+ABSL_FLAG(int, threads, 0, "threads of the CPU backend; 0: one per core");
 ABSL_FLAG(std::string, metrics_address, "127.0.0.1:0", "host:port of /metrics; empty: none");
 ABSL_FLAG(std::string, ready_file, "",
           "JSON file written once the verifier has answered for the first time");
@@ -60,8 +68,9 @@ absl::StatusOr<std::string> SidecarFolder() {
   return *folder;
 }
 
-DrafterFactory MtpFactory(const std::string& folder, bool force) {
-  return [folder, force](const DrafterInputs& inputs) -> absl::StatusOr<std::unique_ptr<Drafter>> {
+DrafterFactory MtpFactory(const std::string& folder, bool force, WeightFormat weights) {
+  return [folder, force,
+          weights](const DrafterInputs& inputs) -> absl::StatusOr<std::unique_ptr<Drafter>> {
     ASSIGN_OR_RETURN(const std::unique_ptr<MtpFile> file,
                      MtpFile::Open(folder,
                                    {.name = inputs.model,
@@ -76,7 +85,8 @@ DrafterFactory MtpFactory(const std::string& folder, bool force) {
                         .head = inputs.head,
                         .slots = inputs.sizes.slots,
                         .max_lanes = inputs.sizes.max_lanes,
-                        .max_rows = inputs.sizes.max_rows});
+                        .max_rows = inputs.sizes.max_rows,
+                        .weights = weights});
   };
 }
 
@@ -107,10 +117,21 @@ absl::StatusOr<AttachLoop::Options> LoopOptions(const std::string& metrics_addre
   if (options.socket.empty()) return absl::InvalidArgumentError("--socket is required");
   const int threads = absl::GetFlag(FLAGS_threads);
   RETURN_IF_ERROR(CheckFlag("threads", threads, 0, 1024));
+  ASSIGN_OR_RETURN(
+      const WeightFormat weights,
+      ParseWeightFormat("draft-weights", absl::GetFlag(FLAGS_draft_weights), AllWeightFormats()));
   ASSIGN_OR_RETURN(const std::string folder, SidecarFolder());
   ASSIGN_OR_RETURN(options.sidecar, ReadSidecar(folder));
-  options.make_backend = [threads] { return MakeCpuBackend(threads); };
-  options.make_drafter = MtpFactory(folder, options.sidecar.force);
+  ASSIGN_OR_RETURN(const OpenedBackend probe, OpenBackend(absl::GetFlag(FLAGS_backend), threads));
+  options.backend = probe.backend->name();
+  options.device_uuid = probe.device_uuid;
+  options.make_backend = [threads, name = options.backend]() -> std::unique_ptr<Backend> {
+    absl::StatusOr<OpenedBackend> opened = OpenBackend(name, threads);
+    if (opened.ok()) return std::move(opened->backend);
+    LOG(ERROR) << opened.status().message();
+    return nullptr;
+  };
+  options.make_drafter = MtpFactory(folder, options.sidecar.force, weights);
   options.on_first_answer = [metrics_address] {
     const absl::Status status = WriteReadyFile({.path = absl::GetFlag(FLAGS_ready_file),
                                                 .process = "drafter",
@@ -128,8 +149,9 @@ absl::Status Run() {
   ASSIGN_OR_RETURN(AttachLoop::Options options, LoopOptions(page->address()));
   page->SetModel(options.sidecar.base_model);
   DrafterMetrics metrics(*page);
-  LOG(INFO) << "drafter for " << options.sidecar.base_model << ", verifier at " << options.socket
-            << ", metrics at " << page->address();
+  LOG(INFO) << "drafter for " << options.sidecar.base_model << ", backend " << options.backend
+            << ", weights " << absl::GetFlag(FLAGS_draft_weights) << ", verifier at "
+            << options.socket << ", metrics at " << page->address();
   AttachLoop loop(std::move(options), &metrics);
   std::atomic<bool> stop{false};
   std::thread worker([&loop, &stop] { loop.Run([&stop] { return stop.load(); }); });

@@ -18,6 +18,19 @@ namespace {
 constexpr absl::Duration kTick = absl::Seconds(1);
 constexpr absl::Duration kRetryDelay = absl::Seconds(1);
 
+// A reply that moves to another verifier goes on with exactly its next token only where both round
+// alike.
+absl::Status CheckSameArithmetic(const v1::GetModelResponse& served,
+                                 const v1::GetModelResponse& offered) {
+  if (served.weight_format() == offered.weight_format() && served.backend() == offered.backend()) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("its weights are ", offered.weight_format(), " on the ", offered.backend(),
+                   " backend, those of the others ", served.weight_format(), " on the ",
+                   served.backend(), " backend; all have to compute alike"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(const Options& options,
@@ -186,7 +199,7 @@ absl::Status WorkerPool::Admit(const v1::GetWorkerResponse& info, Worker& worker
   if (const auto served = model(); served != nullptr) {
     if (served->model.hash() == info.model().hash() &&
         served->vocabulary_hash == info.vocabulary_hash()) {
-      return absl::OkStatus();
+      return CheckSameArithmetic(served->model, info.model());
     }
     return absl::FailedPreconditionError(absl::StrCat(
         "it serves the model ", info.model().name(), " ", info.model().hash(), " (vocabulary ",

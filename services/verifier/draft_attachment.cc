@@ -12,6 +12,7 @@
 namespace tandem {
 namespace {
 
+constexpr absl::Duration kReturnTick = absl::Milliseconds(5);
 constexpr int kProbeRounds = 100;
 constexpr auto kProbeTime = std::chrono::seconds(1);
 
@@ -40,14 +41,17 @@ void DraftAttachment::Withdraw(Holder& holder) {
   holder.token.clear();
 }
 
+bool DraftAttachment::Returned(const Holder& holder) {
+  return holder.epoch == 0 || !holder.claim.has_value() || ipc::HasEnded(holder.claim->pidfd);
+}
+
 int DraftAttachment::FreeBlock(const DrafterFacts& drafter) {
   for (int i = 0; i < kDraftBlocks; ++i) {
     Holder& holder = holders_[i];
     const bool returned =
         holder.epoch <= drafter.closed_epoch && holder.pid == drafter.identity.pid;
-    const bool nobody = holder.epoch == 0 || !holder.claim.has_value();
     if (i == held_block_) continue;
-    if (nobody || returned || ipc::HasEnded(holder.claim->pidfd)) {
+    if (returned || Returned(holder)) {
       holder = Holder{};
       return i;
     }
@@ -84,7 +88,10 @@ std::variant<DraftOffer, DraftRefusal> DraftAttachment::Hello(const DrafterFacts
                      .claim = std::nullopt};
   status_.depth = drafter.sidecar.depth;
   status_.max_drafts = drafter.sidecar.max_drafts;
-  return DraftOffer{.epoch = epoch_, .nonce = nonce_, .descriptor_token = holders_[block].token};
+  return DraftOffer{.epoch = epoch_,
+                    .nonce = nonce_,
+                    .descriptor_token = holders_[block].token,
+                    .feature_handle = blocks_->feature_handle(block)};
 }
 
 std::optional<DraftRefusal> DraftAttachment::Prove(uint64_t epoch, uint64_t answer) {
@@ -209,6 +216,20 @@ void DraftAttachment::Condemn(uint64_t epoch) {
   if (!Current(epoch, Phase::kLive)) return;
   EndLocked("late");
   condemned_.push_back(epoch);
+}
+
+bool DraftAttachment::AwaitReturned(absl::Duration most) {
+  const absl::Time deadline = absl::Now() + most;
+  const auto returned = [this] {
+    absl::MutexLock lock(&mu_);
+    return phase_ == Phase::kNone && std::all_of(holders_.begin(), holders_.end(), Returned);
+  };
+  // The end of a process wakes nobody.
+  while (!returned()) {
+    if (absl::Now() >= deadline) return false;
+    absl::SleepFor(kReturnTick);
+  }
+  return true;
 }
 
 HandoffStatus DraftAttachment::Status() const {

@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "common/ipc/channel.h"
 #include "common/ipc/descriptors.h"
 #include "common/metrics/metrics.h"
@@ -26,6 +27,7 @@ struct DraftOffer {
   uint64_t epoch = 0;
   uint64_t nonce = 0;
   std::string descriptor_token;
+  std::string feature_handle;  // 64 bytes on a GPU, empty on the CPU
 };
 
 // The life of attachments: who holds which block, which one is live. The gRPC threads and the
@@ -38,7 +40,7 @@ class DraftAttachment final {
  public:
   struct Options {
     VerifierFacts facts;
-    std::vector<int> weight_descriptors;  // of embedding and head
+    std::vector<int> weight_descriptors;  // of embedding and head; none on a GPU
     std::string sidecar;                  // name for the status
   };
   // All three must outlive the attachment.
@@ -69,6 +71,10 @@ class DraftAttachment final {
   // Ends the live attachment because the drafter does not keep up.
   void Condemn(uint64_t epoch);
 
+  // Waits until no living drafter can have the memory mapped, for `most` at most; whether it came
+  // to that.
+  bool AwaitReturned(absl::Duration most);
+
   HandoffStatus Status() const;
 
  private:
@@ -80,6 +86,8 @@ class DraftAttachment final {
   };
   enum class Phase { kNone, kOffered, kProven, kLive };
 
+  // Whether the block's last holder is gone or never mapped it.
+  static bool Returned(const Holder& holder);
   int FreeBlock(const DrafterFacts& drafter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool Current(uint64_t epoch, Phase phase) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Withdraw(Holder& holder) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "common/ipc/handle.h"
 
 namespace tandem {
 
@@ -15,8 +16,9 @@ absl::StatusOr<std::unique_ptr<DraftBlocks>> DraftBlocks::Create(Backend* backen
     ASSIGN_OR_RETURN(block.control, ipc::Region::Create("tandem-draft", layout.control_bytes));
     block.features = backend->AllocateExported(layout.feature_bytes, &block.feature_handle);
     if (block.features == nullptr) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "no memory for the features shared with a drafter: ", layout.feature_bytes, " bytes"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for the features shared with a drafter: ", layout.feature_bytes,
+                       " bytes; lower --prefill-budget or --max-sequences"));
     }
     block.feature_nonce = RandomBits();
     const ipc::FeatureHeader header = {.magic = ipc::kMagic, .nonce = block.feature_nonce};
@@ -34,7 +36,13 @@ ipc::BlockView DraftBlocks::View(int block, uint64_t epoch) const {
 }
 
 std::vector<int> DraftBlocks::descriptors(int block) const {
-  return {blocks_[block].control->fd(), blocks_[block].feature_handle.fd};
+  const int features = blocks_[block].feature_handle.fd;
+  if (features < 0) return {blocks_[block].control->fd()};
+  return {blocks_[block].control->fd(), features};
+}
+
+std::string DraftBlocks::feature_handle(int block) const {
+  return ipc::HandleBytes(blocks_[block].feature_handle);
 }
 
 }  // namespace tandem

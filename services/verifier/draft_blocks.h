@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,8 +28,10 @@ class DraftBlocks final {
   const ipc::Layout& layout() const { return layout_; }
   ipc::BlockView View(int block, uint64_t epoch) const;
   uint64_t feature_nonce(int block) const { return blocks_[block].feature_nonce; }
-  // Descriptors of the control region and of the feature memory.
+  // Descriptors of the control region and, on the CPU, of the feature memory.
   std::vector<int> descriptors(int block) const;
+  // On a GPU, the 64 bytes by which another process maps the feature memory; empty on the CPU.
+  std::string feature_handle(int block) const;
 
  private:
   struct Block {

@@ -37,7 +37,8 @@ class DraftPort {
   // not wanted now.
   virtual float* FeatureRows() = 0;
 
-  // Hands a round to the drafter and returns at once. At most one round is outstanding: Collect
+  // Hands a round to the drafter and returns at once; the pass that wrote the feature rows has
+  // finished (Backend::Wait). At most one round is outstanding: Collect
   // comes before the next Publish.
   virtual void Publish(absl::Span<const PublishedLane> lanes) = 0;
 

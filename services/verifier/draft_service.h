@@ -29,6 +29,9 @@ class DraftService final {
     uint64_t embedding_bytes = 0;
     uint64_t head_bytes = 0;
     uint32_t head_format = 0;
+    // On a GPU 64 bytes each, empty on the CPU.
+    std::string embedding_handle;
+    std::string head_handle;
     // An attachment without a sign of life for so long is over. Heartbeats go out every second, or
     // three per lease.
     double lease_seconds = 5;

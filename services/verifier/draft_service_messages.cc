@@ -54,6 +54,9 @@ v1::Offer OfferOf(const DraftService::Options& options, const DraftOffer& offer)
   message.set_head_bytes(options.head_bytes);
   message.set_head_format(options.head_format);
   message.set_nonce(offer.nonce);
+  message.set_feature_handle(offer.feature_handle);
+  message.set_embedding_handle(options.embedding_handle);
+  message.set_head_handle(options.head_handle);
   return message;
 }
 

@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/drafter/mtp/mtp.h"
 #include "common/ipc/descriptors.h"
+#include "common/ipc/handle.h"
 #include "common/model/model_path.h"
 #include "services/verifier/draft_attachment.h"
 #include "services/verifier/draft_blocks.h"
@@ -35,6 +36,10 @@ using Options = DraftSetup::Options;
 
 constexpr double kGpuFloorSeconds = 0.002;
 constexpr double kCpuFloorSeconds = 0.05;
+// A drafter on a GPU records a graph for every new shape of a round, most of them at first.
+constexpr int kGpuColdRounds = 64;
+// For a drafter that was sent away to close its mappings, before the memory is freed.
+constexpr absl::Duration kReturnTime = absl::Seconds(2);
 
 bool OnCpu(const ModelWeights& weights) {
   return absl::string_view(weights.backend()->name()) == "cpu";
@@ -48,7 +53,8 @@ absl::StatusOr<DraftAttachment::Options> AttachmentOptions(const Options& option
                                                            const ModelWeights& weights) {
   const MtpConfig& config = options.sidecar->config();
   DraftAttachment::Options attachment;
-  ASSIGN_OR_RETURN(attachment.facts.identity, ipc::OwnIdentity(weights.backend()->name()));
+  ASSIGN_OR_RETURN(attachment.facts.identity,
+                   ipc::OwnIdentity(weights.backend()->name(), options.device_uuid));
   attachment.facts.model = weights.name();
   attachment.facts.layers = weights.config().layers;
   attachment.facts.width = weights.config().width;
@@ -59,7 +65,9 @@ absl::StatusOr<DraftAttachment::Options> AttachmentOptions(const Options& option
                               .window = config.window,
                               .max_drafts = config.max_drafts(),
                               .hash = HashHex(options.sidecar->content_hash())};
-  attachment.weight_descriptors = {weights.embedding_handle().fd, weights.head_handle().fd};
+  if (OnCpu(weights)) {
+    attachment.weight_descriptors = {weights.embedding_handle().fd, weights.head_handle().fd};
+  }
   attachment.sidecar = SidecarName(*options.sidecar);
   return attachment;
 }
@@ -77,6 +85,8 @@ DraftService::Options ServiceOptions(const Options& options, const ModelWeights&
   service.embedding_bytes = weights.embedding_handle().bytes;
   service.head_bytes = weights.head_handle().bytes;
   service.head_format = static_cast<uint32_t>(weights.head().format);
+  service.embedding_handle = ipc::HandleBytes(weights.embedding_handle());
+  service.head_handle = ipc::HandleBytes(weights.head_handle());
   service.lease_seconds = options.lease_seconds;
   return service;
 }
@@ -91,6 +101,7 @@ IpcDraftPort::Options PortOptions(const Options& options, const ModelWeights& we
   port.deadline = options.deadline;
   if (port.deadline.floor_seconds == 0) {
     port.deadline.floor_seconds = OnCpu(weights) ? kCpuFloorSeconds : kGpuFloorSeconds;
+    if (!OnCpu(weights)) port.deadline.cold_rounds = kGpuColdRounds;
   }
   return port;
 }
@@ -130,7 +141,8 @@ absl::Status SetUpInProcess(const Options& options, const ModelWeights& weights,
                                 .head = weights.head(),
                                 .slots = options.slots,
                                 .max_lanes = options.max_lanes,
-                                .max_rows = options.max_rows}));
+                                .max_rows = options.max_rows,
+                                .weights = options.draft_weights}));
   impl.port = InProcessDraftPort::Create(weights.backend(),
                                          {.taps = {config.fuse_layers[0], config.fuse_layers[1]},
                                           .width = weights.config().width,
@@ -138,7 +150,8 @@ absl::Status SetUpInProcess(const Options& options, const ModelWeights& weights,
                                           .vocab = weights.config().vocab},
                                          std::move(drafter));
   if (impl.port == nullptr) {
-    return absl::ResourceExhaustedError("no memory for the feature rows of the drafter");
+    return absl::ResourceExhaustedError(
+        "no memory for the feature rows of the drafter; lower --prefill-budget or --max-sequences");
   }
   impl.fixed.mode = "inprocess";
   impl.fixed.attached = true;
@@ -213,7 +226,13 @@ absl::StatusOr<std::unique_ptr<DraftSetup>> DraftSetup::Create(const Options& op
 
 DraftSetup::DraftSetup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-DraftSetup::~DraftSetup() = default;
+DraftSetup::~DraftSetup() {
+  if (impl_->service == nullptr) return;
+  impl_->service->Drain();
+  if (!impl_->attachment->AwaitReturned(kReturnTime)) {
+    LOG(WARNING) << "a drafter still maps the shared memory; the verifier ends nevertheless";
+  }
+}
 
 DraftPort* DraftSetup::port() const { return impl_->port.get(); }
 

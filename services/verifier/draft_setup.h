@@ -22,11 +22,14 @@ class DraftSetup final {
     // Unix socket that serves DraftService, mode 0600; empty: no drafter process can attach. The
     // descriptors pass through a second socket beside it, <socket>.fds.
     std::string socket;
-    const MtpFile* sidecar = nullptr;  // null: no drafting
+    const MtpFile* sidecar = nullptr;                  // null: no drafting
+    std::string device_uuid;                           // of the backend's GPU; empty on the CPU
+    WeightFormat draft_weights = WeightFormat::kBf16;  // of a drafter in this process
     int slots = 0;
     int max_lanes = 0;  // of a pass
     int max_rows = 0;   // of a pass
-    // floor_seconds 0: 2 ms on a GPU, 50 ms on the CPU, whose cores all processes share.
+    // floor_seconds 0: 2 ms on a GPU, which also gets more cold rounds, 50 ms on the CPU, whose
+    // cores all processes share.
     DraftDeadline::Options deadline = {.floor_seconds = 0};
     double lease_seconds = 5;
   };
@@ -37,6 +40,7 @@ class DraftSetup final {
   static absl::StatusOr<std::unique_ptr<DraftSetup>> Create(const Options& options,
                                                             const ModelWeights* weights,
                                                             VerifierMetrics* metrics);
+  // Sends the drafter away and waits, 2 s at most, until it has closed its mappings.
   ~DraftSetup();
 
   DraftPort* port() const;

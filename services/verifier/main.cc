@@ -5,6 +5,7 @@
 #include "common/base/flags.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/model/weight_format.h"
 #include "services/verifier/verifier.h"
 
 using tandem::FromEnvironment;
@@ -13,8 +14,14 @@ ABSL_FLAG(std::string, model, "", "model folder or checkpoint file (.pth, .safet
 ABSL_FLAG(std::string, address, "127.0.0.1:0", "host:port to serve on; port 0 takes a free one");
 ABSL_FLAG(std::string, metrics_address, "", "host:port of /metrics; empty: none");
 ABSL_FLAG(std::string, ready_file, "", "written, as JSON with the bound addresses, when serving");
-ABSL_FLAG(std::string, backend, "cpu", "where the base model runs: cpu");
+ABSL_FLAG(std::string, backend, "auto",
+          "where the base model runs: cpu, cuda, or auto, which takes a GPU if there is one");
 ABSL_FLAG(int, threads, 0, "threads of the CPU backend; 0: one per core");
+ABSL_FLAG(std::string, weights, "bf16",
+          "format of the attention and channel-mix matrices: bf16, fp8, int8 or int6");
+ABSL_FLAG(std::string, head_weights, "bf16", "format of the head: bf16, fp8 or int8");
+ABSL_FLAG(std::string, draft_weights, "bf16",
+          "with --handoff=inprocess, format of the sidecar's matrices: bf16, fp8, int8 or int6");
 ABSL_FLAG(std::string, handoff, "auto", "hand-off to the drafter: auto, host, inprocess or device");
 ABSL_FLAG(std::string, draft_socket, "",
           "unix socket for the drafter process; empty: none can attach");
@@ -75,6 +82,14 @@ absl::StatusOr<VerifierOptions> ReadFlags() {
   options.max_request_time = absl::GetFlag(FLAGS_max_request_time);
   options.drain_timeout = absl::GetFlag(FLAGS_drain_timeout);
   options.stall_limit = absl::GetFlag(FLAGS_stall_limit);
+  ASSIGN_OR_RETURN(options.weights.matrices,
+                   ParseWeightFormat("weights", absl::GetFlag(FLAGS_weights), AllWeightFormats()));
+  ASSIGN_OR_RETURN(
+      options.weights.head,
+      ParseWeightFormat("head-weights", absl::GetFlag(FLAGS_head_weights), HeadWeightFormats()));
+  ASSIGN_OR_RETURN(
+      options.draft_weights,
+      ParseWeightFormat("draft-weights", absl::GetFlag(FLAGS_draft_weights), AllWeightFormats()));
   ASSIGN_OR_RETURN(options.handoff, ParseHandoff(absl::GetFlag(FLAGS_handoff)));
   EngineOptions& engine = options.engine;
   engine.max_sequences = absl::GetFlag(FLAGS_max_sequences);

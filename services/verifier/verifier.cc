@@ -11,6 +11,8 @@
 #include "common/base/status_macros.h"
 #include "common/drafter/mtp/mtp_path.h"
 #include "common/metrics/metrics.h"
+#include "common/model/open_backend.h"
+#include "common/model/weight_format.h"
 #include "common/model/weights_source.h"
 #include "common/rpc/server.h"
 #include "common/rpc/validate.h"
@@ -27,7 +29,7 @@ constexpr absl::Duration kDrainMargin = absl::Seconds(2);
 
 // Everything that is loaded before serving, in the order of construction.
 struct Loaded {
-  std::unique_ptr<Backend> backend;
+  OpenedBackend device;
   std::unique_ptr<WeightsSource> source;
   std::unique_ptr<ModelWeights> weights;
   std::unique_ptr<Rwkv7> model;
@@ -54,13 +56,12 @@ absl::StatusOr<std::unique_ptr<MtpFile>> OpenSidecar(const VerifierOptions& opti
 
 absl::StatusOr<Loaded> Load(const VerifierOptions& options) {
   Loaded loaded;
-  if (options.backend != "cpu") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--backend=", options.backend, ": this build has the backend cpu only"));
-  }
-  loaded.backend = MakeCpuBackend(options.threads);
+  ASSIGN_OR_RETURN(loaded.device, OpenBackend(options.backend, options.threads));
+  Backend* const backend = loaded.device.backend.get();
+  LOG(INFO) << "backend " << backend->name()
+            << (loaded.device.device_name.empty() ? "" : " on " + loaded.device.device_name);
   ASSIGN_OR_RETURN(loaded.source, WeightsSource::Open(options.model));
-  ASSIGN_OR_RETURN(loaded.weights, ModelWeights::Load(loaded.backend.get(), *loaded.source));
+  ASSIGN_OR_RETURN(loaded.weights, ModelWeights::Load(backend, *loaded.source, options.weights));
   loaded.model = std::make_unique<Rwkv7>(loaded.weights.get());
   ASSIGN_OR_RETURN(loaded.sidecar, OpenSidecar(options, *loaded.source));
   const std::string& path = loaded.source->path().vocab;
@@ -78,6 +79,15 @@ absl::StatusOr<Loaded> Load(const VerifierOptions& options) {
   return loaded;
 }
 
+// "fp8", or "fp8, head int8" where the head differs from what a checkpoint has.
+std::string FormatText(const WeightsOptions& options) {
+  std::string text = WeightFormatName(options.matrices);
+  if (options.head != WeightFormat::kBf16) {
+    absl::StrAppend(&text, ", head ", WeightFormatName(options.head));
+  }
+  return text;
+}
+
 ServedModel Describe(const VerifierOptions& options, const Loaded& loaded) {
   return {.instance_id = RandomId(),
           .version = TANDEM_VERSION,
@@ -85,8 +95,8 @@ ServedModel Describe(const VerifierOptions& options, const Loaded& loaded) {
           .hash = HashHex(loaded.source->content_hash()),
           .config = loaded.source->config(),
           .parameters = loaded.source->parameter_count(),
-          .weight_format = "bf16",
-          .backend = loaded.backend->name(),
+          .weight_format = FormatText(loaded.weights->options()),
+          .backend = loaded.device.backend->name(),
           .schedule = options.engine.schedule.text(),
           .max_prompt_tokens = static_cast<uint32_t>(options.engine.max_prompt_tokens),
           .max_tokens = static_cast<uint32_t>(options.max_tokens)};
@@ -101,6 +111,7 @@ void ShowInfo(MetricsPage& page, const ServedModel& model, const MtpFile* sideca
   SetInfo(page, "tandem_build_info", "The build that runs.", {{"version", model.version}});
   SetInfo(page, "tandem_model_info", "The base model.",
           {{"format", model.weight_format},
+           {"backend", model.backend},
            {"layers", std::to_string(model.config.layers)},
            {"width", std::to_string(model.config.width)},
            {"tp", "1"}});
@@ -146,7 +157,8 @@ class Verifier final {
     SetServingState(*page_, "serving");
     RETURN_IF_ERROR(server_->WriteReadyFile(
         {.path = options_.ready_file, .process = "verifier", .metrics_address = page_->address()}));
-    LOG(INFO) << "serving " << model_.name << " on " << server_->address();
+    LOG(INFO) << "serving " << model_.name << ", weights " << model_.weight_format << ", on "
+              << server_->address();
     server_->Run(*signals_, options_.drain_timeout + kDrainMargin, [this] { BeginDrain(); });
     return absl::OkStatus();
   }
@@ -160,11 +172,13 @@ class Verifier final {
     ASSIGN_OR_RETURN(drafts_, DraftSetup::Create({.handoff = options_.handoff,
                                                   .socket = options_.draft_socket,
                                                   .sidecar = loaded_.sidecar.get(),
+                                                  .device_uuid = loaded_.device.device_uuid,
+                                                  .draft_weights = options_.draft_weights,
                                                   .slots = engine.max_sequences,
                                                   .max_lanes = engine.max_sequences,
                                                   .max_rows = engine.max_rows()},
                                                  loaded_.weights.get(), &*metrics_));
-    ASSIGN_OR_RETURN(engine_, Engine::Create(loaded_.backend.get(), loaded_.model.get(),
+    ASSIGN_OR_RETURN(engine_, Engine::Create(loaded_.device.backend.get(), loaded_.model.get(),
                                              drafts_->port(), &*metrics_, std::move(engine)));
     model_ = Describe(options_, loaded_);
     ShowInfo(*page_, model_, loaded_.sidecar.get());

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/model/weights.h"
 #include "common/rpc/stop_signals.h"
 #include "services/verifier/engine_options.h"
 #include "services/verifier/handoff.h"
@@ -17,8 +18,10 @@ struct VerifierOptions {
   std::string address = "127.0.0.1:0";
   std::string metrics_address;
   std::string ready_file;
-  std::string backend = "cpu";
+  std::string backend = "auto";  // as OpenBackend
   int threads = 0;
+  WeightsOptions weights;
+  WeightFormat draft_weights = WeightFormat::kBf16;  // of a drafter in this process
   Handoff handoff = Handoff::kAuto;
   std::string draft_socket;
   std::string mtp_path = "auto";

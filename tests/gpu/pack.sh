@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs what tests/gpu/run.sh needs on a machine where nothing can be installed: the stripped programs, the libraries
-# they use besides glibc, the demo model and the script.
+# Packs what tests/gpu/run.sh and serve.sh need on a machine where nothing can be installed: the stripped programs, the
+# libraries they use besides glibc, the demo model and the scripts. Tests go along where the build has them.
 #
 #   tests/gpu/pack.sh BUILD_DIR OUT.tar.xz [PROGRAM...]
 #
@@ -10,7 +10,7 @@ set -euo pipefail
 [[ $# -ge 2 ]] || { sed -n '2,9s/^# \?//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(cd "$1" && pwd)
-out=$2
+out=$(realpath -m "$2")
 shift 2
 limit=$((60 << 20))
 stage=$(mktemp -d)
@@ -19,7 +19,9 @@ tree=$stage/tandem-gpu
 mkdir -p "$tree"/{build/{tests,bin,lib},tests/gpu,deploy}
 
 cd "$build"
-for program in tests/*_cuda_test "$@"; do
+shopt -s nullglob
+programs=(tests/*_cuda_test "$@")
+for program in "${programs[@]}"; do
   strip -o "$tree/build/$program" "$program"
   # What a bare machine has: glibc and its loader.
   ldd "$program" | awk '$2 == "=>" { print $3 }' |
@@ -28,7 +30,7 @@ done | sort -u | while read -r library; do
   strip -o "$tree/build/lib/$(basename "$library")" "$library"
 done
 cp -r "$root/deploy/demo-model" "$tree/deploy/"
-cp "$root/tests/gpu/run.sh" "$tree/tests/gpu/"
+cp "$root"/tests/gpu/{run.sh,serve.sh,serve.py} "$tree/tests/gpu/"
 git -C "$root" rev-parse --short HEAD >"$tree/COMMIT"
 
 tar -C "$stage" -cf - tandem-gpu | xz -T0 -6 --memlimit-compress=4GiB >"$out"

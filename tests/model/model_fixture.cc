@@ -21,9 +21,10 @@ T Value(absl::StatusOr<T> value) {
 
 }  // namespace
 
-DemoModel::DemoModel(int threads) : backend_(MakeTestBackend(threads)) {
+DemoModel::DemoModel(int threads, const WeightsOptions& options)
+    : backend_(MakeTestBackend(threads)) {
   const std::unique_ptr<WeightsSource> source = Value(WeightsSource::Open(kModel));
-  weights_ = Value(ModelWeights::Load(backend_.get(), *source));
+  weights_ = Value(ModelWeights::Load(backend_.get(), *source, options));
   model_ = std::make_unique<Rwkv7>(weights_.get());
   const ModelConfig& config = model_->config();
   state_ = Value(RecurrentState::Create(backend_.get(), config, kSlots));

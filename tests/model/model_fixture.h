@@ -25,7 +25,7 @@ class DemoModel final {
   static constexpr int kMaxRows = 192;
 
   // `threads` as in MakeTestBackend.
-  explicit DemoModel(int threads = 2);
+  explicit DemoModel(int threads = 2, const WeightsOptions& options = {});
 
   // What one lane of a pass asks for.
   struct Lane {

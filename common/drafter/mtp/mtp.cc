@@ -96,7 +96,7 @@ void Mtp::Impl::RunAll(std::vector<MtpFeed> feeds) {
 
 absl::StatusOr<std::unique_ptr<Mtp>> Mtp::Create(Backend* backend, const MtpFile& file,
                                                  const Options& options) {
-  ASSIGN_OR_RETURN(MtpWeights weights, MtpWeights::Load(backend, file));
+  ASSIGN_OR_RETURN(MtpWeights weights, MtpWeights::Load(backend, file, options.weights));
   return Create(backend, std::move(weights), options);
 }
 

@@ -34,6 +34,7 @@ class Mtp final : public Drafter {
     int slots = 0;                     // S
     int max_lanes = 0;                 // lanes computed together; a round may bring more
     int max_rows = 0;  // certain positions computed together, raised to window + 1 at least
+    WeightFormat weights = WeightFormat::kBf16;  // what the sidecar's matrices are rounded to
   };
 
   // Copies the weights into `backend`, which must outlive the drafter, as must embedding and head;

@@ -110,10 +110,11 @@ absl::Status MtpChain::Allocate() {
   head_rows_ = allocator.Take<int32_t>(choices);
   if (OwnHead()) head_.data = allocator.Take<std::byte>(backend_->PackedBytes(head_)).data;
   if (allocator.missing == 0) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("no memory for the sidecar's buffers: ", allocator.missing,
-                   " more bytes are needed on the ", backend_->name(), " backend for ", slots,
-                   " slots of ", ring_size_, " keys and values; use fewer slots"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "no memory for the sidecar's buffers: ", allocator.missing, " more bytes are needed on the ",
+      backend_->name(), " backend for ", slots, " slots of ", ring_size_,
+      " keys and values; use fewer slots: lower "
+      "--max-sequences of the verifier"));
 }
 
 // What stays the same in every round.

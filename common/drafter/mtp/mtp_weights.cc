@@ -13,7 +13,8 @@ namespace {
 // Copies tensors one by one and remembers the first failure.
 class Loader final {
  public:
-  Loader(Backend* backend, const MtpFile& file) : backend_(backend), file_(file) {}
+  Loader(Backend* backend, const MtpFile& file, WeightFormat format)
+      : backend_(backend), file_(file), format_(format) {}
 
   const absl::Status& status() const { return status_; }
 
@@ -31,7 +32,8 @@ class Loader final {
 
   Matrix Linear(const std::string& name, bool sparse_inputs = false) {
     const std::vector<int64_t>& shape = file_.Shape(name);
-    Matrix matrix = {.rows = static_cast<int>(shape[0]),
+    Matrix matrix = {.format = format_,
+                     .rows = static_cast<int>(shape[0]),
                      .cols = static_cast<int>(shape[1]),
                      .sparse_inputs = sparse_inputs};
     std::vector<uint16_t> host(static_cast<size_t>(matrix.rows) * matrix.cols);
@@ -57,20 +59,23 @@ class Loader final {
     if (memory == nullptr && status_.ok()) {
       status_ = absl::ResourceExhaustedError(
           absl::StrCat("no memory for sidecar tensor ", name, " of ", file_.folder(), ": ", bytes,
-                       " bytes on the ", backend_->name(), " backend"));
+                       " bytes on the ", backend_->name(),
+                       " backend; use a smaller format with --draft-weights"));
     }
     return memory;
   }
 
   Backend* backend_;
   const MtpFile& file_;
+  WeightFormat format_;
   absl::Status status_;
 };
 
 }  // namespace
 
-absl::StatusOr<MtpWeights> MtpWeights::Load(Backend* backend, const MtpFile& file) {
-  Loader loader(backend, file);
+absl::StatusOr<MtpWeights> MtpWeights::Load(Backend* backend, const MtpFile& file,
+                                            WeightFormat format) {
+  Loader loader(backend, file, format);
   MtpWeights w{.config = file.config(),
                .lh = loader.Norm("lh"),
                .lf0 = loader.Norm("lf.0"),

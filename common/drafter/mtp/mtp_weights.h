@@ -37,9 +37,10 @@ struct MtpWeights {
   Matrix ffn_value;                 // [C, 4C]
   View<const int32_t> draft_vocab;  // [N] the entries that the draft head ranks
 
-  // Copies `file` into `backend`. RESOURCE_EXHAUSTED, naming the tensor and its size, when memory
-  // is short.
-  static absl::StatusOr<MtpWeights> Load(Backend* backend, const MtpFile& file);
+  // Copies `file` into `backend`, its matrices rounded to `format`. RESOURCE_EXHAUSTED, naming the
+  // tensor and its size, when memory is short.
+  static absl::StatusOr<MtpWeights> Load(Backend* backend, const MtpFile& file,
+                                         WeightFormat format);
 
   // dep of depth k, counted from 1: beyond the trained depth the last row again.
   View<const float> DepthRow(int k) const;

@@ -23,6 +23,7 @@ GroupOptions Options() {
           .router_metrics = "127.0.0.1:0",
           .verifier_metrics = "127.0.0.1:0",
           .drafter_metrics = "127.0.0.1:0",
+          .backend = "cuda",
           .verifier_flags = {"--threads=2"},
           .drafter_flags = {"--threads=1"}};
 }
@@ -47,6 +48,8 @@ TEST(GroupTest, CommandLines) {
   EXPECT_EQ(children[1].name, "drafter");
   EXPECT_THAT(children[1].command(), Contains("--socket=/run/t/draft.sock"));
   EXPECT_THAT(children[1].command(), Contains("--threads=1"));
+  EXPECT_THAT(verifier, Contains("--backend=cuda"));
+  EXPECT_THAT(children[1].command(), Contains("--backend=cuda"));
   EXPECT_EQ(children[2].name, "router");
   EXPECT_THAT(group.StopOrder(), ElementsAre("router", "verifier", "drafter"));
 }

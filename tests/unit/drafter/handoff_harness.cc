@@ -25,8 +25,9 @@ const SidecarTraits kSidecar = {
 
 }  // namespace
 
-HandoffHarness::HandoffHarness(DraftDeadline::Options deadline, double release_window_seconds)
-    : backend(MakeCpuBackend(1)),
+HandoffHarness::HandoffHarness(DraftDeadline::Options deadline, double release_window_seconds,
+                               std::unique_ptr<Backend> of)
+    : backend(std::move(of)),
       page(*MetricsPage::Create("")),
       metrics(std::make_unique<VerifierMetrics>(*page)),
       blocks(*DraftBlocks::Create(backend.get(), kTestSizes)),
@@ -36,14 +37,19 @@ HandoffHarness::HandoffHarness(DraftDeadline::Options deadline, double release_w
       head(*ipc::Region::Create(
           "head", backend->PackedBytes({.rows = kTestSizes.vocab, .cols = kTestSizes.width}))) {
   DraftAttachment::Options options;
-  options.facts.identity = *ipc::OwnIdentity("cpu");
+  options.facts.identity = Identity();
   options.facts.identity.pid = 1;
   options.facts.model = "some-model";
   options.facts.layers = 6;
   options.facts.width = kTestSizes.width;
   options.facts.taps[0] = 1;
   options.facts.taps[1] = 3;
-  options.weight_descriptors = {embedding->fd(), head->fd()};
+  if (options.facts.identity.backend == "cpu") {
+    options.weight_descriptors = {embedding->fd(), head->fd()};
+  } else {
+    CHECK(backend->AllocateExported(embedding->bytes(), &embedding_handle) != nullptr);
+    CHECK(backend->AllocateExported(head->bytes(), &head_handle) != nullptr);
+  }
   options.facts.sidecar = kSidecar;
   options.sidecar = "some sidecar";
   attachment =
@@ -60,9 +66,14 @@ HandoffHarness::HandoffHarness(DraftDeadline::Options deadline, double release_w
 
 HandoffHarness::~HandoffHarness() = default;
 
+ipc::Identity HandoffHarness::Identity() const {
+  const bool on_cpu = std::string(backend->name()) == "cpu";
+  return *ipc::OwnIdentity(backend->name(), on_cpu ? "" : kHarnessUuid);
+}
+
 DrafterFacts HandoffHarness::Facts() const {
   DrafterFacts facts;
-  facts.identity = *ipc::OwnIdentity("cpu");
+  facts.identity = Identity();
   facts.base_model = "some-model";
   facts.layers = 6;
   facts.width = kTestSizes.width;

@@ -17,15 +17,21 @@ namespace tandem {
 inline constexpr ipc::LayoutSizes kTestSizes = {
     .slots = 8, .max_lanes = 4, .max_rows = 32, .width = 16, .vocab = 1000};
 
+// Of the backend's GPU where it is not the CPU's.
+inline constexpr char kHarnessUuid[] = "GPU-00000000-0000-0000-0000-000000000001";
+
 // The verifier's side of a hand-off without gRPC: blocks, descriptors, attachment, port.
 class HandoffHarness final {
  public:
   explicit HandoffHarness(DraftDeadline::Options deadline = {.floor_seconds = 5},
-                          double release_window_seconds = 10);
+                          double release_window_seconds = 10,
+                          std::unique_ptr<Backend> backend = MakeCpuBackend(1));
   ~HandoffHarness();
 
   // Facts that the verifier accepts from this process: the verifier claims another PID.
   DrafterFacts Facts() const;
+  // Of this process on the harness's device.
+  ipc::Identity Identity() const;
   // One round with one lane of `count` positions; the drafts that came.
   Drafts Round(int slot, int64_t position, int count, int wanted);
   // What FakeDrafter answers to the same.
@@ -42,6 +48,9 @@ class HandoffHarness final {
   std::unique_ptr<ipc::DescriptorServer> descriptors;
   std::unique_ptr<ipc::Region> embedding;
   std::unique_ptr<ipc::Region> head;
+  // Embedding and head of a backend that exports by handles.
+  ExportHandle embedding_handle;
+  ExportHandle head_handle;
   std::unique_ptr<DraftAttachment> attachment;
   std::unique_ptr<IpcDraftPort> port;
   DraftOutcome outcome = DraftOutcome::kNoDrafter;  // of the last Round

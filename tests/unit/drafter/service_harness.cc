@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/ipc/handle.h"
 #include "kernels/linear/linear.h"
 
 namespace tandem {
@@ -53,8 +54,8 @@ std::vector<std::string> ScriptedCommand(const std::string& socket, int delay_ms
 }
 
 ServiceHarness::ServiceHarness(const std::string& path, DraftDeadline::Options deadline,
-                               double lease_seconds)
-    : handoff(deadline), socket(path) {
+                               double lease_seconds, std::unique_ptr<Backend> backend)
+    : handoff(deadline, 10, std::move(backend)), socket(path) {
   DraftService::Options options;
   options.socket = path;
   options.descriptor_socket = handoff.descriptors->path();
@@ -66,6 +67,10 @@ ServiceHarness::ServiceHarness(const std::string& path, DraftDeadline::Options d
   options.embedding_bytes = handoff.embedding->bytes();
   options.head_bytes = handoff.head->bytes();
   options.head_format = static_cast<uint32_t>(WeightFormat::kBf16);
+  if (handoff.embedding_handle.bytes > 0) {
+    options.embedding_handle = ipc::HandleBytes(handoff.embedding_handle);
+    options.head_handle = ipc::HandleBytes(handoff.head_handle);
+  }
   options.lease_seconds = lease_seconds;
   auto started = DraftService::Start(options, handoff.attachment.get());
   EXPECT_TRUE(started.ok()) << started.status();
@@ -99,18 +104,22 @@ bool ServiceHarness::Step() {
   return drafts.count > 0;
 }
 
+SidecarFacts ServiceHarness::Sidecar(const std::string& base_model) {
+  return {.base_model = base_model,
+          .layers = 6,
+          .width = kTestSizes.width,
+          .taps = {1, 3},
+          .depth = 3,
+          .window = 512,
+          .max_drafts = kMaxDrafts,
+          .hash = "1234"};
+}
+
 std::unique_ptr<AttachClient> ServiceHarness::Dial(uint64_t closed_epoch,
                                                    const std::string& base_model) const {
   AttachClient::Hello hello;
-  hello.identity = *ipc::OwnIdentity("cpu");
-  hello.sidecar = {.base_model = base_model,
-                   .layers = 6,
-                   .width = kTestSizes.width,
-                   .taps = {1, 3},
-                   .depth = 3,
-                   .window = 512,
-                   .max_drafts = kMaxDrafts,
-                   .hash = "1234"};
+  hello.identity = handoff.Identity();
+  hello.sidecar = Sidecar(base_model);
   hello.closed_epoch = closed_epoch;
   return std::make_unique<AttachClient>(socket, hello);
 }

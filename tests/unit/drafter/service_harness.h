@@ -39,13 +39,16 @@ class ServiceHarness final {
  public:
   explicit ServiceHarness(const std::string& socket,
                           DraftDeadline::Options deadline = {.floor_seconds = 0.05},
-                          double lease_seconds = 5);
+                          double lease_seconds = 5,
+                          std::unique_ptr<Backend> backend = MakeCpuBackend(1));
   ~ServiceHarness();
 
   bool AwaitAttached(bool attached, double seconds = 10) const;
   // One round; fails the test where drafts are not what FakeDrafter makes of it. True where it was
   // drafted. Remembers the longest step.
   bool Step();
+  // What the verifier's own sidecar is.
+  static SidecarFacts Sidecar(const std::string& base_model = "some-model");
   // A stream of this process under another process id, with right facts.
   std::unique_ptr<AttachClient> Dial(uint64_t closed_epoch = 0,
                                      const std::string& base_model = "some-model") const;

@@ -278,6 +278,7 @@ class FakeWorker final : public v1::WorkerService::Service {
     v1::GetModelResponse& model = *response->mutable_model();
     model.set_name("fake");
     model.set_hash(fake_->behaviour_.model_hash);
+    model.set_weight_format(fake_->behaviour_.weight_format);
     model.set_vocabulary_size(4096);
     model.set_max_prompt_tokens(fake_->behaviour_.max_prompt_tokens);
     model.set_max_tokens(100'000);

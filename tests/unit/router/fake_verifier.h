@@ -38,6 +38,7 @@ struct FakeBehaviour {
   uint32_t slots_used = 0;  // told on top of what really runs
   bool accepting = true;
   std::string model_hash = "00000000000000aa";
+  std::string weight_format = "bf16";
   uint32_t max_prompt_tokens = 1 << 20;
   std::optional<uint32_t> max_sessions = {};  // told and kept
 };

@@ -193,11 +193,16 @@ TEST_F(FlowTest, AVerifierThatIsBackWithinTheWaitIsWaitedFor) {
   EXPECT_TRUE(all.finished.has_value()) << all.status;
 }
 
-TEST_F(FlowTest, AVerifierWithAnotherModelIsNotUsed) {
+// One of two verifiers differs; whatever is different, only one of them may be used.
+class FlowTestOfDifferentVerifiers
+    : public FlowTest,
+      public testing::WithParamInterface<std::string FakeBehaviour::*> {};
+
+TEST_P(FlowTestOfDifferentVerifiers, OneIsNotUsed) {
   FakeVerifier& good = AddVerifier(Endless());
   StartRouter();
   FakeBehaviour behaviour = Endless();
-  behaviour.model_hash = "00000000000000bb";
+  behaviour.*GetParam() = "00000000000000bb";
   FakeVerifier& other = AddVerifier(behaviour);
   // The first model that is seen is the served one; which one that is depends on who is faster.
   StartRouter({}, 1);
@@ -206,6 +211,10 @@ TEST_F(FlowTest, AVerifierWithAnotherModelIsNotUsed) {
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(Generate(TextRequest("x", 4)).finished.has_value());
   EXPECT_TRUE(good.requests().empty() || other.requests().empty());
 }
+
+INSTANTIATE_TEST_SUITE_P(FlowTest, FlowTestOfDifferentVerifiers,
+                         testing::Values(&FakeBehaviour::model_hash,
+                                         &FakeBehaviour::weight_format));
 
 TEST_F(FlowTest, DrainLetsRunningRequestsFinishAndRefusesNewOnes) {
   FakeBehaviour behaviour = Endless();

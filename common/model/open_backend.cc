@@ -1,0 +1,31 @@
+#include "common/model/open_backend.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "kernels/backend_cuda.h"
+
+namespace tandem {
+
+absl::StatusOr<OpenedBackend> OpenBackend(const std::string& name, int threads) {
+  if (name == "cpu") return OpenedBackend{.backend = MakeCpuBackend(threads)};
+  if (name != "cuda" && name != "auto") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--backend=", name, ": must be auto, cpu or cuda"));
+  }
+  CudaStart start = MakeCudaBackend({});
+  if (start.backend != nullptr) {
+    return OpenedBackend{.backend = std::move(start.backend),
+                         .device_uuid = start.device.uuid,
+                         .device_name = start.device.name};
+  }
+  if (name == "cuda") {
+    return absl::FailedPreconditionError(absl::StrCat("--backend=cuda: ", start.refused));
+  }
+  LOG(INFO) << "backend cpu: " << start.refused;
+  return OpenedBackend{.backend = MakeCpuBackend(threads)};
+}
+
+}  // namespace tandem

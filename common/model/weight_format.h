@@ -1,0 +1,23 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "kernels/linear/linear.h"
+
+namespace tandem {
+
+// "bf16", "fp8", "int8" or "int6".
+const char* WeightFormatName(WeightFormat format);
+
+// The format that a flag names. INVALID_ARGUMENT, naming the flag and what it accepts, for anything
+// but the names of `accepted`.
+absl::StatusOr<WeightFormat> ParseWeightFormat(absl::string_view flag, absl::string_view text,
+                                               absl::Span<const WeightFormat> accepted);
+
+// What --weights and --draft-weights accept.
+absl::Span<const WeightFormat> AllWeightFormats();
+// What --head-weights accepts.
+absl::Span<const WeightFormat> HeadWeightFormats();
+
+}  // namespace tandem

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Starts `tandem up --backend=cuda` with the demo model, in a checkout after a build or in a tree that pack.sh made, and
+# checks the whole path: greedy texts with and without drafts against each other bit for bit and against the golden
+# tokens, in bf16 and fp8; the drafter killed in mid-stream; tokens per second. Needs python3 and nothing else.
+#
+#   tests/gpu/serve.sh [--mps] [--build DIR] [--backend cuda|cpu] [--results DIR] [FORMAT...]
+#
+#   --mps   under a private MPS daemon, which ends with the script
+#
+# FORMAT: bf16, fp8, fp8-all (all). Exit code 1 when a check failed.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# The libraries that pack.sh carried.
+[[ ! -d $root/build/lib ]] || export LD_LIBRARY_PATH="$root/build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+mps=0
+for argument in "$@"; do
+  case "$argument" in
+    --mps) mps=1 ;;
+    -h | --help) sed -n '2,10s/^# \?//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+  esac
+done
+if ((mps)); then
+  folder=$(mktemp -d)
+  export CUDA_MPS_PIPE_DIRECTORY=$folder/pipe CUDA_MPS_LOG_DIRECTORY=$folder/log
+  mkdir "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
+  nvidia-cuda-mps-control -d
+  trap 'echo quit | nvidia-cuda-mps-control || true; rm -rf "$folder"' EXIT
+fi
+python3 -B "$root/tests/gpu/serve.py" "$@"

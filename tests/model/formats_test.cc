@@ -1,0 +1,99 @@
+// The model with its matrices rounded to the smaller formats: near the unrounded one, and as exact.
+
+#include <cmath>
+#include <iostream>
+
+#include "common/model/weight_format.h"
+#include "gmock/gmock.h"
+#include "tests/model/model_fixture.h"
+
+namespace tandem {
+namespace {
+
+struct Case {
+  WeightFormat matrices;
+  WeightFormat head;
+  // Root mean square of the rounding errors of a matrix as a share of its weights':
+  //   fp8    3 bits behind the point, so evenly within 2^-4 of the binade: 2^-4 / sqrt(3)
+  //   int8   steps of a row's largest / 127, which is 4 times the weights' spread: 4 / 127 /
+  //   sqrt(12) int6   steps of a group's largest / 31, which is 3 times the spread: 3 / 31 /
+  //   sqrt(12)
+  double error;
+};
+const Case kCases[] = {{WeightFormat::kFp8, WeightFormat::kBf16, 0.0361},
+                       {WeightFormat::kFp8, WeightFormat::kFp8, 0.0361},
+                       {WeightFormat::kInt8, WeightFormat::kBf16, 0.0091},
+                       {WeightFormat::kInt8, WeightFormat::kInt8, 0.0091},
+                       {WeightFormat::kInt6, WeightFormat::kBf16, 0.0280}};
+
+class FormatsTest : public testing::TestWithParam<Case> {
+ protected:
+  FormatsTest() : model_(2, {.matrices = GetParam().matrices, .head = GetParam().head}) {}
+
+  static DemoModel& Unrounded() {
+    static DemoModel* const model = new DemoModel();
+    return *model;
+  }
+  static std::vector<int32_t> Text() {
+    std::vector<int32_t> text = Tokens(Golden()["cases"][0]["ids"]);
+    text.resize(60);
+    return text;
+  }
+  DemoModel model_;
+};
+
+// Spread of the values around their mean.
+double Spread(const std::vector<float>& values) {
+  double sum = 0.0, squares = 0.0;
+  for (const float value : values) sum += value;
+  const double mean = sum / static_cast<double>(values.size());
+  for (const float value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / static_cast<double>(values.size()));
+}
+
+// Independent errors of the weights make as large a share of every product. A layer adds two
+// branches to the residual stream, each two matrices behind the other: 4 errors per layer and one
+// of the head, adding up as squares if the stream were their sum alone. Twice that for what later
+// layers make of the errors of earlier ones.
+TEST_P(FormatsTest, LogitsStayNearTheUnroundedOnes) {
+  const Slot slot = model_.Acquire(), other = Unrounded().Acquire();
+  const std::vector<std::vector<float>> actual = model_.Feed(slot, Text(), 64);
+  const std::vector<std::vector<float>> expected = Unrounded().Feed(other, Text(), 64);
+  const double errors = 4.0 * model_.model().config().layers + 1.0;
+  const double allowed = 2.0 * GetParam().error * std::sqrt(errors);
+  double squares = 0.0;
+  for (size_t row = 0; row < actual.size(); ++row) {
+    std::vector<float> difference(actual[row].size());
+    for (size_t i = 0; i < difference.size(); ++i)
+      difference[i] = actual[row][i] - expected[row][i];
+    const double share = Spread(difference) / Spread(expected[row]);
+    squares += share * share / static_cast<double>(actual.size());
+  }
+  std::cout << "distance of the logits: " << std::sqrt(squares) << ", allowed " << allowed << "\n";
+  EXPECT_LT(std::sqrt(squares), allowed);
+  EXPECT_GT(squares, 0.0) << "nothing was rounded";
+}
+
+TEST_P(FormatsTest, DraftedRowsEqualPlainOnesBitForBit) {
+  const std::vector<int32_t> text = Text();
+  const Slot plain = model_.Acquire(), drafted = model_.Acquire();
+  const std::vector<std::vector<float>> expected = model_.Feed(plain, text, 1);
+  std::vector<std::vector<float>> actual;
+  for (size_t at = 0; at < text.size(); at += 4) {
+    const auto begin = text.begin() + static_cast<int64_t>(at);
+    for (auto& row :
+         model_.Run({{.slot = &drafted, .certain = {*begin}, .drafts = {begin + 1, begin + 4}}})) {
+      actual.push_back(std::move(row));
+    }
+    model_.state().SetAccepted(drafted, 3);
+  }
+  ExpectSameRows(actual, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, FormatsTest, testing::ValuesIn(kCases), [](const auto& info) {
+  return std::string(WeightFormatName(info.param.matrices)) + "_head_" +
+         WeightFormatName(info.param.head);
+});
+
+}  // namespace
+}  // namespace tandem
