@@ -23,6 +23,7 @@ struct EmbedArgs;
 struct HeadArgs;
 struct LinearArgs;
 struct Matrix;
+struct RandomFill;
 struct ReplayArgs;
 struct TimeMixCoreArgs;
 struct TimeMixInArgs;
@@ -98,6 +99,10 @@ class Backend {
   // rounds it to the format. The result is `shape` with data = to.
   virtual size_t PackedBytes(const Matrix& shape) const = 0;
   virtual void Pack(void* to, const Matrix& shape, const uint16_t* bf16) = 0;
+  // Numbers from a seed (kernels/random/random.h): [count] of them, and the packing of a matrix
+  // [rows, cols] of them rounded to bf16. No number of either is made on the host of a GPU.
+  virtual void FillRandom(float* to, size_t count, const RandomFill& fill) = 0;
+  virtual void PackRandom(void* to, const Matrix& shape, const RandomFill& fill) = 0;
 
   // Ops; each contract stands in kernels/<op>/<op>.h.
   virtual void Embed(const EmbedArgs& args) = 0;

@@ -1,4 +1,5 @@
 #include <cstring>
+#include <vector>
 
 #include "kernels/accept/accept.h"
 #include "kernels/attend/attend.h"
@@ -13,6 +14,7 @@
 #include "kernels/linear/linear.h"
 #include "kernels/linear/linear_cpu.h"
 #include "kernels/memory_cpu.h"
+#include "kernels/random/random.h"
 #include "kernels/replay/replay.h"
 #include "kernels/thread_pool.h"
 #include "kernels/time_mix_core/time_mix_core.h"
@@ -57,6 +59,14 @@ class BackendCpu final : public Backend {
   }
   void Pack(void* to, const Matrix& shape, const uint16_t* bf16) override {
     LinearPack(to, shape.format, bf16, shape.rows, shape.cols);
+  }
+  void FillRandom(float* to, size_t count, const RandomFill& fill) override {
+    FillRandomCpu(to, count, fill);
+  }
+  void PackRandom(void* to, const Matrix& shape, const RandomFill& fill) override {
+    std::vector<uint16_t> bf16(static_cast<size_t>(shape.rows) * shape.cols);
+    FillRandomBf16Cpu(bf16.data(), bf16.size(), fill);
+    Pack(to, shape, bf16.data());
   }
 
   void Embed(const EmbedArgs& args) override { EmbedCpu(args, pool_); }

@@ -15,6 +15,7 @@
 #include "kernels/launch_cuda.cuh"
 #include "kernels/linear/linear_cuda.h"
 #include "kernels/memory_cuda.h"
+#include "kernels/random/random_cuda.h"
 #include "kernels/replay/replay_cuda.h"
 #include "kernels/time_mix_core/time_mix_core_cuda.h"
 #include "kernels/time_mix_in/time_mix_in_cuda.h"
@@ -77,7 +78,19 @@ class BackendCuda final : public Backend {
   GraphCounts graph_counts() const override { return graphs_.counts(); }
 
   size_t PackedBytes(const Matrix& shape) const override { return LinearPackedBytesCuda(shape); }
-  void Pack(void* to, const Matrix& shape, const uint16_t* bf16) override;
+  void Pack(void* to, const Matrix& shape, const uint16_t* bf16) override {
+    PackStaged(to, shape, [&](uint16_t* staged, size_t count) {
+      copies_.In(staged, bf16, count * sizeof(uint16_t));
+    });
+  }
+  void FillRandom(float* to, size_t count, const RandomFill& fill) override {
+    FillRandomCuda(to, count, fill, Here());
+  }
+  void PackRandom(void* to, const Matrix& shape, const RandomFill& fill) override {
+    PackStaged(to, shape, [&](uint16_t* staged, size_t count) {
+      FillRandomBf16Cuda(staged, count, fill, device_);
+    });
+  }
 
   void Embed(const EmbedArgs& args) override { EmbedCuda(args, Here()); }
   void TimeMixIn(const TimeMixInArgs& args) override { TimeMixInCuda(args, Here()); }
@@ -112,6 +125,10 @@ class BackendCuda final : public Backend {
     return *this;
   }
 
+  // Packs what `fill` enqueues into [count] bf16 of device memory that is there for the while.
+  void PackStaged(void* to, const Matrix& shape,
+                  const std::function<void(uint16_t*, size_t)>& fill);
+
   const int ordinal_;
   const cudaStream_t stream_;
   const DeviceCuda device_;
@@ -126,9 +143,10 @@ BackendCuda::~BackendCuda() {
   (void)cudaStreamDestroy(stream_);
 }
 
-void BackendCuda::Pack(void* to, const Matrix& shape, const uint16_t* bf16) {
-  const size_t bytes =
-      static_cast<size_t>(shape.rows) * static_cast<size_t>(shape.cols) * sizeof(uint16_t);
+void BackendCuda::PackStaged(void* to, const Matrix& shape,
+                             const std::function<void(uint16_t*, size_t)>& fill) {
+  const size_t count = static_cast<size_t>(shape.rows) * static_cast<size_t>(shape.cols);
+  const size_t bytes = count * sizeof(uint16_t);
   if (bytes == 0) return;
   Idle();
   void* staged = nullptr;
@@ -139,7 +157,7 @@ void BackendCuda::Pack(void* to, const Matrix& shape, const uint16_t* bf16) {
                  shape.rows, shape.cols, static_cast<double>(bytes) / (1 << 20));
     std::abort();
   }
-  copies_.In(staged, bf16, bytes);
+  fill(static_cast<uint16_t*>(staged), count);
   LinearPackCuda(to, shape, static_cast<const uint16_t*>(staged), device_);
   CUDA_CHECK(cudaStreamSynchronize(stream_));
   CUDA_CHECK(cudaFree(staged));

@@ -251,6 +251,20 @@ absl::StatusOr<std::unique_ptr<ModelWeights>> ModelWeights::Load(Backend* backen
   return std::unique_ptr<ModelWeights>(new ModelWeights(std::move(impl)));
 }
 
+std::unique_ptr<ModelWeights> ModelWeights::Of(Parts parts) {
+  auto impl = std::make_unique<Impl>();
+  impl->backend = parts.backend;
+  impl->config = parts.config;
+  impl->hash = parts.hash;
+  impl->name = std::move(parts.name);
+  impl->embedding = parts.embedding;
+  impl->head = parts.head;
+  impl->embedding_handle = parts.embedding_handle;
+  impl->head_handle = parts.head_handle;
+  impl->layers = std::move(parts.layers);
+  return std::unique_ptr<ModelWeights>(new ModelWeights(std::move(impl)));
+}
+
 Backend* ModelWeights::backend() const { return impl_->backend; }
 const ModelConfig& ModelWeights::config() const { return impl_->config; }
 uint64_t ModelWeights::hash() const { return impl_->hash; }

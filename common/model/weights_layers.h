@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "common/model/weights.h"
@@ -26,6 +28,18 @@ struct LayerWeights {
 struct ModelWeights::Layers {
   std::vector<LayerWeights> layers;              // [L]
   View<const float> ln_out_weight, ln_out_bias;  // [C]
+};
+
+struct ModelWeights::Parts {
+  Backend* backend = nullptr;
+  ModelConfig config;
+  uint64_t hash = 0;
+  std::string name;
+  const float* embedding = nullptr;  // [V, C]
+  Matrix head;                       // [V, C]
+  ExportHandle embedding_handle;
+  ExportHandle head_handle;
+  Layers layers;
 };
 
 }  // namespace tandem

@@ -1,19 +1,29 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "kernels/backend.h"
+#include "tests/bench/live_inputs.h"
 
 namespace tandem {
 
-// The CPU backend with a clock around every op.
+// A backend with a clock around every op, which waits for it. Nothing is recorded while anything is
+// measured.
 class TimedBackend final : public Backend {
  public:
-  explicit TimedBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+  enum class Measure { kNothing, kTime, kLive };
+
+  explicit TimedBackend(std::unique_ptr<Backend> inner, Measure measure = Measure::kTime)
+      : inner_(std::move(inner)), measure_(measure) {}
+
+  void set_measure(Measure measure) { measure_ = measure; }
+  // What Measure::kLive has counted.
+  LiveInputs Live() { return std::exchange(live_, {}); }
 
   // Milliseconds per op since the last call.
   std::map<std::string, double> Totals() { return std::exchange(totals_, {}); }
@@ -40,11 +50,20 @@ class TimedBackend final : public Backend {
   void Copy(void* to, const void* from, size_t bytes) override { inner_->Copy(to, from, bytes); }
   void Zero(void* to, size_t bytes) override { inner_->Zero(to, bytes); }
   void Wait() override { inner_->Wait(); }
-  size_t PackedBytes(const Matrix& shape) const override {
-    return inner_->PackedBytes(shape);
+  void RunRecorded(const GraphKey& key, const std::function<void()>& enqueue) override {
+    if (measure_ != Measure::kNothing) return enqueue();
+    inner_->RunRecorded(key, enqueue);
   }
+  GraphCounts graph_counts() const override { return inner_->graph_counts(); }
+  size_t PackedBytes(const Matrix& shape) const override { return inner_->PackedBytes(shape); }
   void Pack(void* to, const Matrix& shape, const uint16_t* bf16) override {
     inner_->Pack(to, shape, bf16);
+  }
+  void FillRandom(float* to, size_t count, const RandomFill& fill) override {
+    inner_->FillRandom(to, count, fill);
+  }
+  void PackRandom(void* to, const Matrix& shape, const RandomFill& fill) override {
+    inner_->PackRandom(to, shape, fill);
   }
 
   void Embed(const EmbedArgs& args) override {
@@ -64,6 +83,7 @@ class TimedBackend final : public Backend {
   }
   void ChannelMixValue(const ChannelMixValueArgs& args) override {
     Timed("ChannelMixValue", [&] { inner_->ChannelMixValue(args); });
+    if (measure_ == Measure::kLive) live_.Add(CountLive(*inner_, args));
   }
   void Replay(const ReplayArgs& args) override {
     Timed("Replay", [&] { inner_->Replay(args); });
@@ -93,13 +113,17 @@ class TimedBackend final : public Backend {
  private:
   template <class Op>
   void Timed(const char* name, const Op& op) {
+    if (measure_ != Measure::kTime) return op();
     const auto start = std::chrono::steady_clock::now();
     op();
+    inner_->Wait();
     const auto end = std::chrono::steady_clock::now();
     totals_[name] += std::chrono::duration<double, std::milli>(end - start).count();
   }
 
   std::unique_ptr<Backend> inner_;
+  Measure measure_;
+  LiveInputs live_;
   std::map<std::string, double> totals_;
 };
 

@@ -96,18 +96,23 @@ void Mtp::Impl::RunAll(std::vector<MtpFeed> feeds) {
 
 absl::StatusOr<std::unique_ptr<Mtp>> Mtp::Create(Backend* backend, const MtpFile& file,
                                                  const Options& options) {
+  ASSIGN_OR_RETURN(MtpWeights weights, MtpWeights::Load(backend, file));
+  return Create(backend, std::move(weights), options);
+}
+
+absl::StatusOr<std::unique_ptr<Mtp>> Mtp::Create(Backend* backend, MtpWeights weights,
+                                                 const Options& options) {
   CHECK(options.embedding != nullptr && options.head.data != nullptr);
   CHECK_EQ(options.head.rows, options.vocab);
-  CHECK_EQ(options.head.cols, file.config().width);
+  CHECK_EQ(options.head.cols, weights.config.width);
   CHECK(options.slots > 0 && options.max_lanes > 0);
   auto impl = std::make_unique<Impl>();
   impl->options = options;
-  impl->width = file.config().width;
-  impl->window = file.config().window;
-  impl->max_drafts = file.config().max_drafts();
+  impl->width = weights.config.width;
+  impl->window = weights.config.window;
+  impl->max_drafts = weights.config.max_drafts();
   impl->options.max_rows = std::max(options.max_rows, impl->window + 1);
   impl->states.resize(options.slots);
-  ASSIGN_OR_RETURN(MtpWeights weights, MtpWeights::Load(backend, file));
   ASSIGN_OR_RETURN(impl->chain, MtpChain::Create(backend, std::move(weights), impl->options));
   return std::unique_ptr<Mtp>(new Mtp(std::move(impl)));
 }

@@ -12,6 +12,8 @@
 
 namespace tandem {
 
+struct MtpWeights;
+
 // Entries of draft_vocab that the draft head ranks; all of them when the sidecar lists fewer.
 inline constexpr int kMtpDraftVocab = 16384;
 
@@ -37,6 +39,9 @@ class Mtp final : public Drafter {
   // Copies the weights into `backend`, which must outlive the drafter, as must embedding and head;
   // `file` is not needed afterwards. RESOURCE_EXHAUSTED, with the sizes, when memory is short.
   static absl::StatusOr<std::unique_ptr<Mtp>> Create(Backend* backend, const MtpFile& file,
+                                                     const Options& options);
+  // The same with weights that are in `backend` already.
+  static absl::StatusOr<std::unique_ptr<Mtp>> Create(Backend* backend, MtpWeights weights,
                                                      const Options& options);
   ~Mtp() override;
 

@@ -1,0 +1,202 @@
+#include "common/model/synthetic.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/hash.h"
+#include "common/base/status_macros.h"
+#include "common/model/synthetic_arena.h"
+#include "common/model/weights_layers.h"
+
+namespace tandem {
+namespace {
+
+// The tables are numbered apart from the tensors of the layers.
+constexpr uint64_t kEmbeddingTensor = 0x80000000u;
+constexpr uint64_t kHeadTensor = 0x80000001u;
+
+struct Size {
+  absl::string_view name;
+  ModelConfig config;
+};
+
+const Size kSizes[] = {
+    {"2.9b",
+     {.layers = 32,
+      .width = 2560,
+      .heads = 40,
+      .ffn = 10240,
+      .vocab = 65536,
+      .decay_rank = 96,
+      .icl_rank = 96,
+      .value_rank = 64,
+      .gate_rank = 320}},
+    {"7.2b",
+     {.layers = 32,
+      .width = 4096,
+      .heads = 64,
+      .ffn = 16384,
+      .vocab = 65536,
+      .decay_rank = 128,
+      .icl_rank = 128,
+      .value_rank = 96,
+      .gate_rank = 480}},
+    {"13.3b",
+     {.layers = 61,
+      .width = 4096,
+      .heads = 64,
+      .ffn = 16384,
+      .vocab = 65536,
+      .decay_rank = 192,
+      .icl_rank = 192,
+      .value_rank = 128,
+      .gate_rank = 384}},
+    {"tiny",
+     {.layers = 4,
+      .width = 256,
+      .heads = 4,
+      .ffn = 1024,
+      .vocab = 2048,
+      .decay_rank = 32,
+      .icl_rank = 32,
+      .value_rank = 32,
+      .gate_rank = 64}},
+};
+
+absl::Status NoMemory(const Backend& backend, const SyntheticModel& model, absl::string_view what,
+                      size_t bytes) {
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("%s of %s need %.1f MiB of %s memory, which is not available", what,
+                      model.name, static_cast<double>(bytes) / (1 << 20), backend.name()));
+}
+
+// In the ranges of trained models: decays from 0.55 to nearly 1, learning rates around 0.5.
+void PlaceTimeMix(SyntheticArena& arena, const ModelConfig& config, WeightFormat format, bool first,
+                  LayerWeights& layer) {
+  constexpr WeightFormat kSmall = WeightFormat::kBf16;
+  const int c = config.width;
+  const size_t count = static_cast<size_t>(c);
+  layer.ln1_weight = arena.Vector(count, {.scale = 0.1, .mean = 1.0});
+  layer.ln1_bias = arena.Vector(count, {.scale = 0.05});
+  layer.att_mix = arena.Vector(6 * count, {.scale = 0.25, .mean = 0.5});
+  layer.w0 = arena.Vector(count, {.scale = 1.7, .mean = -3.0});
+  layer.a0 = arena.Vector(count, {.scale = 0.5});
+  layer.k_k = arena.Vector(count, {.scale = 0.05, .mean = 0.85});
+  layer.k_a = arena.Vector(count, {.scale = 0.02, .mean = 1.0});
+  layer.r_k = arena.Vector(count, {.scale = 0.1});
+  layer.ln_x_weight = arena.Vector(count, {.scale = 0.1, .mean = 1.0});
+  layer.ln_x_bias = arena.Vector(count, {.scale = 0.05});
+  layer.receptance = arena.Projection(format, c, c);
+  layer.key = arena.Projection(format, c, c);
+  layer.value = arena.Projection(format, c, c);
+  layer.output = arena.Projection(format, c, c);
+  layer.w1 = arena.Projection(kSmall, config.decay_rank, c);
+  layer.a1 = arena.Projection(kSmall, config.icl_rank, c);
+  layer.g1 = arena.Projection(kSmall, config.gate_rank, c);
+  layer.w2 = arena.Projection(kSmall, c, config.decay_rank, 0.5);
+  layer.a2 = arena.Projection(kSmall, c, config.icl_rank, 0.5);
+  layer.g2 = arena.Projection(kSmall, c, config.gate_rank, 2.0);  // its inputs are around 0.5
+  if (first) return;
+  layer.v0 = arena.Vector(count, {.scale = 0.2, .mean = 0.7});
+  layer.v1 = arena.Projection(kSmall, config.value_rank, c);
+  layer.v2 = arena.Projection(kSmall, c, config.value_rank, 0.5);
+}
+
+void PlaceChannelMix(SyntheticArena& arena, const SyntheticModel& model, LayerWeights& layer) {
+  const int c = model.config.width;
+  const size_t count = static_cast<size_t>(c);
+  layer.ln2_weight = arena.Vector(count, {.scale = 0.0, .mean = 1.0});
+  layer.ln2_bias = arena.Vector(count, {.scale = 0.0, .mean = kSyntheticMixBias});
+  layer.ffn_mix = arena.Vector(count, {.scale = 0.0, .mean = kSyntheticMixShift});
+  layer.ffn_key = arena.Pack({.format = model.format, .rows = model.config.ffn, .cols = c},
+                             ChannelMixKeySpread(c, model.zero_share));
+  layer.ffn_value = arena.Projection(model.format, c, model.config.ffn, 2.0,
+                                     /*sparse_inputs=*/true);
+}
+
+ModelWeights::Layers PlaceLayers(SyntheticArena& arena, const SyntheticModel& model) {
+  ModelWeights::Layers all;
+  for (int i = 0; i < model.config.layers; ++i) {
+    LayerWeights layer;
+    PlaceTimeMix(arena, model.config, model.format, i == 0, layer);
+    PlaceChannelMix(arena, model, layer);
+    all.layers.push_back(layer);
+  }
+  const size_t count = static_cast<size_t>(model.config.width);
+  all.ln_out_weight = arena.Vector(count, {.scale = 0.1, .mean = 1.0});
+  all.ln_out_bias = arena.Vector(count, {.scale = 0.05});
+  return all;
+}
+
+absl::Status MakeLayers(Backend* backend, const SyntheticModel& model, ModelWeights::Parts& parts) {
+  SyntheticArena measure(backend, model.seed, nullptr);
+  PlaceLayers(measure, model);
+  void* const memory = backend->Allocate(measure.bytes());
+  if (memory == nullptr)
+    return NoMemory(*backend, model, "the weights of the layers", measure.bytes());
+  SyntheticArena arena(backend, model.seed, memory);
+  parts.layers = PlaceLayers(arena, model);
+  return absl::OkStatus();
+}
+
+// The two tables that a drafter maps.
+absl::Status MakeTables(Backend* backend, const SyntheticModel& model, ModelWeights::Parts& parts) {
+  const ModelConfig& config = model.config;
+  const size_t count = static_cast<size_t>(config.vocab) * static_cast<size_t>(config.width);
+  const size_t bytes = count * sizeof(float);
+  auto* const table =
+      static_cast<float*>(backend->AllocateExported(bytes, &parts.embedding_handle));
+  if (table == nullptr) return NoMemory(*backend, model, "the embedding table's pages", bytes);
+  backend->FillRandom(table, count, FillOfTensor(model.seed, kEmbeddingTensor, {}));
+  parts.embedding = table;
+
+  parts.head = {.rows = config.vocab, .cols = config.width};
+  const size_t packed = backend->PackedBytes(parts.head);
+  void* const head = backend->AllocateExported(packed, &parts.head_handle);
+  if (head == nullptr) return NoMemory(*backend, model, "the head's pages", packed);
+  backend->PackRandom(
+      head, parts.head,
+      FillOfTensor(model.seed, kHeadTensor, {.scale = 1.0 / std::sqrt(config.width)}));
+  parts.head.data = head;
+  if (!backend->SealForReaders(parts.embedding_handle) ||
+      !backend->SealForReaders(parts.head_handle)) {
+    return absl::InternalError("the synthetic tables could not be sealed against writing");
+  }
+  return absl::OkStatus();
+}
+
+uint64_t HashOf(const SyntheticModel& model) {
+  Hasher hasher;
+  hasher.Update(absl::StrCat(model.name, "/", static_cast<int>(model.format), "/", model.zero_share,
+                             "/", model.seed));
+  return hasher.Digest();
+}
+
+}  // namespace
+
+absl::StatusOr<SyntheticModel> SyntheticOfSize(absl::string_view size) {
+  for (const Size& known : kSizes) {
+    if (known.name == size)
+      return SyntheticModel{.config = known.config, .name = absl::StrCat("synthetic-", size)};
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no synthetic size \"", size, "\": 2.9b, 7.2b, 13.3b or tiny"));
+}
+
+absl::StatusOr<std::unique_ptr<ModelWeights>> MakeSynthetic(Backend* backend,
+                                                            const SyntheticModel& model) {
+  if (!(model.zero_share >= 0.0 && model.zero_share < 1.0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a zero share of ", model.zero_share, ": must be from 0 to below 1"));
+  }
+  ModelWeights::Parts parts = {
+      .backend = backend, .config = model.config, .hash = HashOf(model), .name = model.name};
+  RETURN_IF_ERROR(MakeLayers(backend, model, parts));
+  RETURN_IF_ERROR(MakeTables(backend, model, parts));
+  return ModelWeights::Of(std::move(parts));
+}
+
+}  // namespace tandem

@@ -1,0 +1,139 @@
+#include "common/model/synthetic.h"
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/model/batch.h"
+#include "common/model/rwkv7.h"
+#include "common/model/state.h"
+#include "gtest/gtest.h"
+#include "kernels/lanes.h"
+#include "tests/bench/timed_backend.h"
+#include "tests/test_backend.h"
+
+namespace tandem {
+namespace {
+
+SyntheticModel Tiny(WeightFormat format = WeightFormat::kBf16, double zero_share = 0.90) {
+  SyntheticModel model = SyntheticOfSize("tiny").value();
+  model.format = format;
+  model.zero_share = zero_share;
+  return model;
+}
+
+// A synthetic model with one sequence.
+class Sequence final {
+ public:
+  explicit Sequence(const SyntheticModel& model, int max_rows = kMaxDrafts + 1)
+      : backend_(MakeTestBackend(1), TimedBackend::Measure::kLive),
+        weights_(MakeSynthetic(&backend_, model).value()),
+        model_(weights_.get()),
+        state_(RecurrentState::Create(&backend_, model.config, 1).value()),
+        activations_(Activations::Create(&backend_, model.config, max_rows, 1, 1).value()),
+        slot_(state_->Acquire().value()) {}
+
+  // The logits after `count` tokens without an order.
+  std::vector<float> Feed(int count) {
+    std::vector<int32_t> tokens;
+    for (int i = 0; i < count; ++i) {
+      next_ = next_ * 1664525u + 1013904223u;
+      tokens.push_back(
+          static_cast<int32_t>((next_ >> 8) % static_cast<uint32_t>(model_.config().vocab)));
+    }
+    DecodeBatch batch;
+    batch.AddLane(slot_.index(), tokens, {}, true);
+    model_.Forward(batch, *state_, *activations_, {});
+    std::vector<float> logits(static_cast<size_t>(model_.config().vocab));
+    backend_.CopyOut(logits.data(), activations_->logits().data, logits.size() * sizeof(float));
+    backend_.Wait();
+    return logits;
+  }
+  TimedBackend& backend() { return backend_; }
+  const ModelWeights& weights() const { return *weights_; }
+
+ private:
+  uint32_t next_ = 1;
+  TimedBackend backend_;
+  std::unique_ptr<ModelWeights> weights_;
+  Rwkv7 model_;
+  std::unique_ptr<RecurrentState> state_;
+  std::unique_ptr<Activations> activations_;
+  Slot slot_;
+};
+
+double Deviation(const std::vector<float>& values) {
+  double squares = 0.0;
+  for (const float value : values) squares += static_cast<double>(value) * value;
+  return std::sqrt(squares / static_cast<double>(values.size()));
+}
+
+TEST(SyntheticModelTest, SizesHaveThePublishedParameterCounts) {
+  const std::pair<const char*, int64_t> published[] = {
+      {"2.9b", 2947735040}, {"7.2b", 7199141888}, {"13.3b", 13269245952}};
+  for (const auto& [size, parameters] : published) {
+    const ModelConfig config = SyntheticOfSize(size).value().config;
+    const int64_t c = config.width, v = config.value_rank;
+    const int64_t ranks = config.decay_rank + config.icl_rank + v + config.gate_rank;
+    const int64_t layer = 12 * c * c + 2 * c * ranks + 19 * c;
+    // Layer 0 has neither v0 nor its factors; two norms stand outside the layers.
+    const int64_t rest = 2 * c * config.vocab + 4 * c - (2 * c * v + c);
+    EXPECT_EQ(config.layers * layer + rest, parameters) << size;
+    EXPECT_EQ(config.heads * kHeadSize, config.width);
+    EXPECT_EQ(config.ffn, 4 * config.width);
+  }
+}
+
+TEST(SyntheticModelTest, UnknownSizesAndSharesAreRefused) {
+  EXPECT_EQ(SyntheticOfSize("7b").status().code(), absl::StatusCode::kInvalidArgument);
+  const std::unique_ptr<Backend> backend = MakeTestBackend(1);
+  for (const double share : {-0.1, 1.0, std::nan("")}) {
+    EXPECT_EQ(MakeSynthetic(backend.get(), Tiny(WeightFormat::kBf16, share)).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(SyntheticModelTest, TheWantedShareOfActivationsIsZero) {
+  for (const WeightFormat format :
+       {WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kInt8, WeightFormat::kInt6}) {
+    for (const double share : {0.5, 0.9, 0.97}) {
+      Sequence run(Tiny(format, share));
+      for (int i = 0; i < 100; ++i) run.Feed(1);
+      EXPECT_NEAR(1.0 - run.backend().Live().share(), share, 0.02) << static_cast<int>(format);
+    }
+  }
+}
+
+// As in text: more than in one token, fewer than in four that know nothing of each other (0.34).
+TEST(SyntheticModelTest, TokensDifferInTheirLiveNeurons) {
+  Sequence run(Tiny());
+  for (int i = 0; i < 100; ++i) run.Feed(4);
+  const LiveInputs live = run.backend().Live();
+  EXPECT_NEAR(live.share_of_row(), 0.10, 0.02);
+  EXPECT_GT(live.share(), 0.20);
+  EXPECT_LT(live.share(), 0.36);
+}
+
+TEST(SyntheticModelTest, ActivationsStaySaneOverThousandsOfSteps) {
+  Sequence run(Tiny(WeightFormat::kFp8), 256);
+  for (int i = 0; i < 20; ++i) {
+    const std::vector<float> logits = run.Feed(256);
+    for (const float value : logits) ASSERT_TRUE(std::isfinite(value)) << i;
+    EXPECT_GT(Deviation(logits), 0.5);
+    EXPECT_LT(Deviation(logits), 2.0);
+  }
+}
+
+TEST(SyntheticModelTest, ASeedIsAModel) {
+  const std::vector<float> first = Sequence(Tiny()).Feed(8);
+  EXPECT_EQ(Sequence(Tiny()).Feed(8), first);
+  SyntheticModel other = Tiny();
+  other.seed = 2;
+  Sequence changed(other);
+  EXPECT_NE(changed.Feed(8), first);
+  EXPECT_NE(changed.weights().hash(), Sequence(Tiny()).weights().hash());
+}
+
+}  // namespace
+}  // namespace tandem
