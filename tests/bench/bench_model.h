@@ -41,6 +41,8 @@ class Times final {
   double p10() const {
     return Percentile(milliseconds_, 10);
   }  // as if nobody else used the machine
+  double p90() const { return Percentile(milliseconds_, 90); }
+  size_t count() const { return milliseconds_.size(); }
 
  private:
   std::vector<double> milliseconds_;

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+#include "tests/bench/bench_model.h"
+
+namespace tandem {
+
+// One timed kind of work.
+struct StepRow {
+  std::string what;  // "plain", "verify 4", "draft 3", "prefill 1024", "batch 8"
+  int rows = 1;      // of the pass
+  int lanes = 1;
+  int tokens = 1;    // consumed for certain
+  double live = 0;   // share of the inputs of ffn.value that are not zero in some row
+  double bytes = 0;  // least that has to be moved
+  Times times;
+};
+
+// The table on stdout and, where `path` is not empty, JSON lines appended to the file. Every line
+// of both says "synthetic".
+class StepReport final {
+ public:
+  // `common` goes into every JSON line, `label` into every line of the table.
+  StepReport(std::string label, nlohmann::json common, const std::string& path);
+
+  void Add(const StepRow& row);
+  void AddOps(const std::string& what, const std::map<std::string, double>& milliseconds);
+  // "verify 4 / plain".
+  void AddRatio(const std::string& what, double value);
+
+ private:
+  void Write(nlohmann::json line);
+
+  std::string label_;
+  nlohmann::json common_;
+  std::string path_;
+};
+
+}  // namespace tandem
