@@ -47,6 +47,10 @@ class ModelWeights final {
   struct Layers;  // defined in weights.cc's internal header, read by Rwkv7
   const Layers& layers() const;
 
+  // From parts that are in backend memory already.
+  struct Parts;  // in weights_layers.h
+  static std::unique_ptr<ModelWeights> Of(Parts parts);
+
  private:
   struct Impl;
   explicit ModelWeights(std::unique_ptr<Impl> impl);

@@ -3,14 +3,12 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "common/model/batch.h"
-#include "common/model/rwkv7.h"
-#include "common/model/state.h"
 #include "gtest/gtest.h"
 #include "kernels/lanes.h"
-#include "tests/bench/timed_backend.h"
+#include "tests/model/synthetic_sequence.h"
 #include "tests/test_backend.h"
 
 namespace tandem {
@@ -23,44 +21,19 @@ SyntheticModel Tiny(WeightFormat format = WeightFormat::kBf16, double zero_share
   return model;
 }
 
-// A synthetic model with one sequence.
+// A sequence of a model, whose live activations are counted.
 class Sequence final {
  public:
   explicit Sequence(const SyntheticModel& model, int max_rows = kMaxDrafts + 1)
-      : backend_(MakeTestBackend(1), TimedBackend::Measure::kLive),
-        weights_(MakeSynthetic(&backend_, model).value()),
-        model_(weights_.get()),
-        state_(RecurrentState::Create(&backend_, model.config, 1).value()),
-        activations_(Activations::Create(&backend_, model.config, max_rows, 1, 1).value()),
-        slot_(state_->Acquire().value()) {}
+      : sequence_(MakeTestBackend(1), model, max_rows, TimedBackend::Measure::kLive) {}
 
-  // The logits after `count` tokens without an order.
-  std::vector<float> Feed(int count) {
-    std::vector<int32_t> tokens;
-    for (int i = 0; i < count; ++i) {
-      next_ = next_ * 1664525u + 1013904223u;
-      tokens.push_back(
-          static_cast<int32_t>((next_ >> 8) % static_cast<uint32_t>(model_.config().vocab)));
-    }
-    DecodeBatch batch;
-    batch.AddLane(slot_.index(), tokens, {}, true);
-    model_.Forward(batch, *state_, *activations_, {});
-    std::vector<float> logits(static_cast<size_t>(model_.config().vocab));
-    backend_.CopyOut(logits.data(), activations_->logits().data, logits.size() * sizeof(float));
-    backend_.Wait();
-    return logits;
-  }
-  TimedBackend& backend() { return backend_; }
-  const ModelWeights& weights() const { return *weights_; }
+  // The logits after `count` more tokens.
+  std::vector<float> Feed(int count) { return sequence_.Pass(sequence_.Tokens(count), {}).front(); }
+  TimedBackend& backend() { return sequence_.backend(); }
+  const ModelWeights& weights() const { return sequence_.weights(); }
 
  private:
-  uint32_t next_ = 1;
-  TimedBackend backend_;
-  std::unique_ptr<ModelWeights> weights_;
-  Rwkv7 model_;
-  std::unique_ptr<RecurrentState> state_;
-  std::unique_ptr<Activations> activations_;
-  Slot slot_;
+  SyntheticSequence sequence_;
 };
 
 double Deviation(const std::vector<float>& values) {
@@ -122,6 +95,16 @@ TEST(SyntheticModelTest, ActivationsStaySaneOverThousandsOfSteps) {
     for (const float value : logits) ASSERT_TRUE(std::isfinite(value)) << i;
     EXPECT_GT(Deviation(logits), 0.5);
     EXPECT_LT(Deviation(logits), 2.0);
+  }
+}
+
+TEST(SyntheticModelTest, DraftsDoNotChangeLogits) {
+  for (const WeightFormat format : {WeightFormat::kBf16, WeightFormat::kFp8}) {
+    SyntheticSequence plain(MakeTestBackend(1), Tiny(format), kMaxDrafts + 1,
+                            TimedBackend::Measure::kNothing);
+    SyntheticSequence spec(MakeTestBackend(1), Tiny(format), kMaxDrafts + 1,
+                           TimedBackend::Measure::kNothing);
+    EXPECT_EQ(DraftsThatChangeLogits(plain, spec, 40), 0) << static_cast<int>(format);
   }
 }
 

@@ -1,0 +1,45 @@
+// A real size on the device: the tests of tests/model run there at small sizes.
+
+#include <memory>
+
+#include "common/model/synthetic.h"
+#include "gtest/gtest.h"
+#include "tests/gpu/on_device.h"
+#include "tests/model/synthetic_sequence.h"
+
+namespace tandem {
+namespace {
+
+class SyntheticCudaTest : public testing::TestWithParam<WeightFormat> {
+ protected:
+  static SyntheticModel Model() {
+    SyntheticModel model = SyntheticOfSize("2.9b").value();
+    model.format = GetParam();
+    return model;
+  }
+};
+
+TEST_P(SyntheticCudaTest, DraftsDoNotChangeLogits) {
+  std::unique_ptr<Backend> one = CudaOrNull(), other = CudaOrNull();
+  if (one == nullptr) GTEST_SKIP() << "no CUDA device";
+  SyntheticSequence plain(std::move(one), Model(), kMaxDrafts + 1, TimedBackend::Measure::kNothing);
+  SyntheticSequence spec(std::move(other), Model(), kMaxDrafts + 1,
+                         TimedBackend::Measure::kNothing);
+  EXPECT_EQ(DraftsThatChangeLogits(plain, spec, 40), 0);
+}
+
+TEST_P(SyntheticCudaTest, TheWantedShareOfActivationsIsZero) {
+  std::unique_ptr<Backend> cuda = CudaOrNull();
+  if (cuda == nullptr) GTEST_SKIP() << "no CUDA device";
+  SyntheticSequence sequence(std::move(cuda), Model(), kMaxDrafts + 1,
+                             TimedBackend::Measure::kLive);
+  for (int i = 0; i < 20; ++i) sequence.Pass(sequence.Tokens(1), {});
+  EXPECT_NEAR(1.0 - sequence.backend().Live().share(), Model().zero_share, 0.02);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, SyntheticCudaTest,
+                         testing::Values(WeightFormat::kBf16, WeightFormat::kFp8,
+                                         WeightFormat::kInt8, WeightFormat::kInt6));
+
+}  // namespace
+}  // namespace tandem
