@@ -90,9 +90,9 @@ TEST_P(FormatsTest, DraftedRowsEqualPlainOnesBitForBit) {
   ExpectSameRows(actual, expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, FormatsTest, testing::ValuesIn(kCases), [](const auto& info) {
-  return std::string(WeightFormatName(info.param.matrices)) + "_head_" +
-         WeightFormatName(info.param.head);
+INSTANTIATE_TEST_SUITE_P(Formats, FormatsTest, testing::ValuesIn(kCases), [](const auto& instance) {
+  return std::string(WeightFormatName(instance.param.matrices)) + "_head_" +
+         WeightFormatName(instance.param.head);
 });
 
 }  // namespace
