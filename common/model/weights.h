@@ -28,9 +28,6 @@ class ModelWeights final {
   static absl::StatusOr<std::unique_ptr<ModelWeights>> Load(Backend* backend,
                                                             const WeightsSource& source,
                                                             const WeightsOptions& options = {});
-  // From parts that are in backend memory already.
-  struct Parts;  // in weights_layers.h
-  static std::unique_ptr<ModelWeights> Of(Parts parts);
   ~ModelWeights();
 
   Backend* backend() const;
