@@ -217,6 +217,9 @@ class FakeGeneration final : public v1::GenerationService::Service {
                   call.behaviour.script.begin() + static_cast<int64_t>(kept));
     {
       const absl::MutexLock lock(&fake_->mutex_);
+      // A cut that came with the last round.
+      const auto& retain = fake_->live_[call.request->request_id()].retain;
+      if (retain.has_value()) tokens.resize(call.before.size() + *retain);
       const std::string& session = call.request->session().session_id();
       if (!session.empty()) fake_->sessions_[session] = tokens;
       fake_->finished_[call.request->request_id()] = {.session = session,
