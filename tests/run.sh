@@ -17,7 +17,9 @@ step() { printf '\n=== %s (%ds)\n' "$*" "$SECONDS"; }
 configure() { # folder, cmake options
   local folder=$1
   shift
-  CMAKE_CXX_COMPILER_LAUNCHER=$(command -v ccache || true) cmake -S . -B "$folder" -G Ninja "$@" | grep -E 'tandem:|error|Error' || true
+  local launcher
+  launcher=$(command -v ccache || true)
+  CMAKE_CXX_COMPILER_LAUNCHER=$launcher CMAKE_CUDA_COMPILER_LAUNCHER=$launcher cmake -S . -B "$folder" -G Ninja "$@" | grep -E 'tandem:|error|Error' || true
   test -f "$folder/build.ninja"
 }
 
@@ -25,12 +27,15 @@ step "install"
 bash deploy/setup.sh --tests
 
 step "lint"
-git ls-files '*.h' '*.cc' | xargs clang-format-14 --dry-run -Werror
+git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format-14 --dry-run -Werror
 python3 tests/lint/check.py
 
 step "build (Release)"
 configure build -DCMAKE_BUILD_TYPE=Release
 ninja -C build -j "$jobs"
+
+step "machine code of the CUDA kernels"
+python3 tests/lint/check_cubin.py build
 
 step "thread-safety annotations"
 bash tests/lint/thread_safety.sh build

@@ -92,8 +92,8 @@ struct AcceptArgs {
   View<float> top_values;  // as top_ids: their log softmax
   View<float> margins;  // [B, kMaxDrafts + 1] out: of a greedy choice, how far its l lies above the
                         // next largest (inf without one); inf where not greedy. Empty: not wanted
-  View<float> scratch;     // [n, AcceptScratchFloats(V)], n >= 1: choices that are worked on at a
-                           // time
+  View<float> scratch;  // [n, AcceptScratchFloats(V)], n >= 1: choices that are worked on at a
+                        // time
 };
 
 void AcceptCpu(const AcceptArgs& args, ThreadPool& pool);

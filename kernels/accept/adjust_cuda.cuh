@@ -131,7 +131,7 @@ __device__ inline void WriteMargin(const AcceptArgs& args, const Row& row, uint6
       next = max(next, record.largest == choice ? record.next : record.largest);
     }
     next = BlockMax(next, parts);
-    if (next != 0 && RankValue(next) > kExcluded) margin = RankValue(choice) - RankValue(next);
+    if (next != 0) margin = MarginOf(RankValue(choice), RankValue(next));
   }
   if (threadIdx.x == 0) args.margins.data[row.output()] = margin;
 }

@@ -26,7 +26,7 @@ Chosen Argmax(const float* values, int n) {
       next = values[i];
     }
   }
-  return {.token = best, .margin = next == kExcluded ? -kExcluded : largest - next};
+  return {.token = best, .margin = MarginOf(largest, next)};
 }
 
 // l of the n usable ids: -inf where excluded, otherwise finite.

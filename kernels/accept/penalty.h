@@ -35,6 +35,12 @@ constexpr float Finite(float l) {
   return l < kLargest ? l : kLargest;
 }
 
+// How far the largest logit lies above the next one; infinite without one.
+constexpr float MarginOf(float largest, float next) {
+  if (next == kExcluded) return -kExcluded;
+  return largest == next ? 0.0f : largest - next;
+}
+
 constexpr float NanToLowest(float value) { return value > kExcluded ? value : kExcluded; }
 
 }  // namespace tandem

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "kernels/device_cuda.h"
 #include "kernels/channel_mix_key/channel_mix_key.h"
+#include "kernels/device_cuda.h"
 
 namespace tandem {
 
