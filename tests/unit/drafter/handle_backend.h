@@ -48,6 +48,12 @@ class HandleBackend final : public Backend {
   void Pack(void* to, const Matrix& shape, const uint16_t* bf16) override {
     real_->Pack(to, shape, bf16);
   }
+  void FillRandom(float* to, size_t count, const RandomFill& fill) override {
+    real_->FillRandom(to, count, fill);
+  }
+  void PackRandom(void* to, const Matrix& shape, const RandomFill& fill) override {
+    real_->PackRandom(to, shape, fill);
+  }
   void Embed(const EmbedArgs& args) override { real_->Embed(args); }
   void TimeMixIn(const TimeMixInArgs& args) override { real_->TimeMixIn(args); }
   void TimeMixCore(const TimeMixCoreArgs& args) override { real_->TimeMixCore(args); }

@@ -102,19 +102,20 @@ TEST(EngineStops, AStopBeforeTheLimitOfTheSameBlockWins) {  // C08
 }
 
 TEST(EngineStops, MinTokensHoldsTheEndBackExactly) {  // C14
-  for (const int drafts : {0, 1, 2, 3}) {
-    for (int least = 1; least <= 10; ++least) {
-      GenerationInput input = GoldenInput(0, 30);
-      input.ignore_eos = false;
-      input.bias_ids = {0, 77};
-      input.bias_values = {80, 80};  // nothing but the two end tokens, as soon as they may come
-      input.stop_ids = {77};
-      input.sampling.min_tokens = least;
+  for (int least = 1; least <= 10; ++least) {
+    GenerationInput input = GoldenInput(0, 30);
+    input.ignore_eos = false;
+    input.bias_ids = {0, 77};
+    input.bias_values = {80, 80};  // nothing but the two end tokens, as soon as they may come
+    input.stop_ids = {77};
+    input.sampling.min_tokens = least;
+    const std::vector<int32_t> expected = Reference(input).tokens;
+    for (const int drafts : {0, 1, 2, 3}) {
       EngineOptions options = EngineHarness::Options(1, drafts);
       auto port = MakeMtpPort(1, options.max_rows());
       const auto sink = EngineHarness(options, std::move(port)).Run(input);
       EXPECT_EQ(sink->tokens().size(), static_cast<size_t>(least)) << drafts;
-      EXPECT_EQ(sink->tokens(), Reference(input).tokens);
+      EXPECT_EQ(sink->tokens(), expected);
       EXPECT_EQ(sink->finished()->cause, FinishCause::kStopToken);
     }
   }

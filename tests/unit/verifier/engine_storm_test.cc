@@ -9,6 +9,9 @@
 namespace tandem {
 namespace {
 
+// A sanitizer build runs a smaller storm.
+constexpr size_t kRequests = TANDEM_SANITIZED ? 250 : 1000;
+
 struct Flight {
   GenerationInput input;
   uint64_t handle = 0;
@@ -37,7 +40,7 @@ void ExpectEmpty(EngineHarness& harness) {
   harness.CheckCounters();
 }
 
-TEST(EngineStorm, AThousandRequestsWithCancelsLeaveNothing) {  // C41, C42
+TEST(EngineStorm, ManyRequestsWithCancelsLeaveNothing) {  // C41, C42
   constexpr int kSlots = 12;
   EngineOptions options = EngineHarness::Options(kSlots, 2);
   options.prefill_chunk = 8;
@@ -46,7 +49,7 @@ TEST(EngineStorm, AThousandRequestsWithCancelsLeaveNothing) {  // C41, C42
   std::mt19937 random(20);
   std::vector<Flight> flights;
   for (int s = 0; s < 4; ++s) ASSERT_TRUE(harness.Open(absl::StrCat("s", s)).ok());
-  while (flights.size() < 1000) {
+  while (flights.size() < kRequests) {
     for (int burst = static_cast<int>(random() % 8); burst > 0; --burst) {
       Flight flight{.input = RandomInput(random, static_cast<int>(flights.size()))};
       if (random() % 6 == 0) flight.input.session_id = absl::StrCat("s", random() % 4);
@@ -79,8 +82,8 @@ TEST(EngineStorm, AThousandRequestsWithCancelsLeaveNothing) {  // C41, C42
     EXPECT_EQ(flight.sink->tokens(), Reference(flight.input).tokens) << flight.input.request_id;
     ++checked;
   }
-  EXPECT_GT(checked, 40);
-  EXPECT_LT(finished, 1000);
+  EXPECT_GT(checked, static_cast<int>(kRequests / 25));
+  EXPECT_LT(finished, static_cast<int>(kRequests));
   for (int s = 0; s < 4; ++s) EXPECT_TRUE(harness.Close(absl::StrCat("s", s)).ok());
   ExpectEmpty(harness);
 }
