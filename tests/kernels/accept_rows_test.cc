@@ -134,7 +134,7 @@ TEST(AcceptRowsDeathTest, TooLittleScratch) {
   const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
   AcceptFixture fixture(kVocab, 1);
   EXPECT_DEATH(fixture.Run(*backend, {{.logits = {Logits(0, 0)}, .row_tokens = {0}}}, 0),
-               "scratch of 0 floats, one choice among 37 ids needs 4144");
+               "scratch of 0 floats, one choice among 37 ids needs 4148");
 }
 
 }  // namespace
