@@ -58,7 +58,8 @@ def test_the_priority_field_wins_over_the_metadata(group):
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT and "tandem-priority" in error.details()
 
 
-def test_messages_tell_the_numbers_and_the_field(group, sp):
+def test_messages_tell_the_numbers_and_the_field(new_group, sp):
+    group = new_group(drafter=False, verifier_flags=["--max-tokens-limit=8192"])
     error = error_of(lambda: group.client.generate(prompt="x", stopping=dict(max_tokens=4294967295)))
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert "stopping.max_tokens: is 4294967295, must be from 1 to 8192" in error.details()
@@ -70,13 +71,21 @@ def test_sessions_beyond_the_verifiers_limit_are_refused_when_they_are_opened(ne
     group = new_group(drafter=False, verifier_flags=["--max-sessions=2"])
     sessions = group.client.sessions
     names = [sessions.OpenSession(sp.OpenSessionRequest()).session_id for _ in range(2)]
+
+    def refused():
+        """Once the router knows: the verifier reports what it holds some milliseconds late."""
+        try:
+            sessions.CloseSession(sp.CloseSessionRequest(session_id=sessions.OpenSession(sp.OpenSessionRequest()).session_id))
+            return False
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
+            assert b"RetryInfo" in dict(error.trailing_metadata())["grpc-status-details-bin"]
+            return True
     for name in [None, *names]:
         if name:
             assert group.client.generate(prompt="x", session=name, stopping=dict(max_tokens=3)).finished
             wait_until(lambda: group.metrics()["tandem_sessions"] == names.index(name) + 1, 5, "the session placed")
-        error = error_of(lambda: sessions.OpenSession(sp.OpenSessionRequest()))
-        assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
-        assert b"RetryInfo" in dict(error.trailing_metadata())["grpc-status-details-bin"]
+        wait_until(refused, 5, "no room")
     sessions.CloseSession(sp.CloseSessionRequest(session_id=names[0]))
 
     def opens():
@@ -106,7 +115,6 @@ def test_what_a_killed_router_held_goes_away(new_group, sp):
         group.client.close()
         done = 'tandem_requests_total{method="Generate",outcome="CANCELLED"}'
         wait_until(lambda: group.metrics().get(done) == 1, 5, "the running request cancelled")
-        assert group.metrics()["tandem_sessions"] == 3, "a restarted connection would still find them"
         wait_until(lambda: group.metrics()["tandem_sessions"] == 1, 20, "the dead router's sessions closed")
         assert group.metrics()["tandem_state_slots_used"] == 0
         listed = direct.ListSessions(sp.ListSessionsRequest()).sessions
