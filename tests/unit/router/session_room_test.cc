@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/rpc/status.h"
 #include "tests/unit/router/router_harness.h"
 
@@ -31,6 +32,16 @@ class SessionRoomTest : public RouterHarness {
     v1::CloseSessionResponse response;
     return FromGrpc(sessions_->CloseSession(&context, request, &response));
   }
+  // Until exactly `count` more sessions can be opened: reports of the load come some time after
+  // what they count.
+  bool RoomBecomes(int count) {
+    return Eventually([&] {
+      int opened = 0;
+      while (opened <= count && Open(absl::StrCat("probe", opened)).ok()) ++opened;
+      for (int i = 0; i < opened; ++i) EXPECT_TRUE(Close(absl::StrCat("probe", i)).ok());
+      return opened == count;
+    });
+  }
   Collected Turn(const std::string& id) {
     v1::GenerateRequest request = TextRequest("hello", 2);
     request.mutable_session()->set_session_id(id);
@@ -44,6 +55,7 @@ TEST_F(SessionRoomTest, BeyondTheVerifiersLimitIsRefusedAtOnce) {
   EXPECT_TRUE(Open("a").ok());
   EXPECT_TRUE(Open("b").ok());
   for (int placed = 0; placed <= 2; ++placed) {
+    EXPECT_TRUE(RoomBecomes(0)) << placed;
     const absl::Status refused = Open("c");
     EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << placed;
     EXPECT_EQ(ErrorReason(refused), "SESSIONS_FULL");
@@ -52,8 +64,6 @@ TEST_F(SessionRoomTest, BeyondTheVerifiersLimitIsRefusedAtOnce) {
     const Collected all = Turn(placed == 0 ? "a" : "b");
     EXPECT_TRUE(all.finished.has_value()) << all.status;
     EXPECT_EQ(verifier.sessions().size(), placed + 1U);
-    // The next report of the load counts what was just placed.
-    absl::SleepFor(absl::Milliseconds(100));
   }
   EXPECT_TRUE(Close("a").ok());
   EXPECT_TRUE(Eventually([&] { return Open("c").ok(); }));
@@ -64,12 +74,15 @@ TEST_F(SessionRoomTest, EveryVerifiersRoomIsUsed) {
   AddWithRoom(0);
   AddWithRoom(1);
   StartRouter();
+  int room = 2;
   for (const char* id : {"a", "b"}) {
+    EXPECT_TRUE(RoomBecomes(room)) << id;
     EXPECT_TRUE(Open(id).ok()) << id;
     const Collected all = Turn(id);
     EXPECT_TRUE(all.finished.has_value()) << all.status;
-    absl::SleepFor(absl::Milliseconds(100));
+    --room;
   }
+  EXPECT_TRUE(RoomBecomes(0));
   EXPECT_EQ(Open("c").code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(verifiers_[0]->sessions().size(), 1U);
   EXPECT_EQ(verifiers_[2]->sessions().size(), 1U);
