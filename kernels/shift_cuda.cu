@@ -40,15 +40,14 @@ struct Slice {
   int count;
 };
 
-__device__ float4 NormedAt(const ShiftMixCudaArgs& args, int row, int vector,
-                           const RowMoments& moments) {
+__device__ float4 NormedAt(const ShiftMix& args, int row, int vector, const RowMoments& moments) {
   const size_t at = static_cast<size_t>(row) * args.width + 4 * vector;
   return Normed4(Load4(args.x.data + at), moments, Load4(args.ln_weight.data + 4 * vector),
                  Load4(args.ln_bias.data + 4 * vector));
 }
 
 // The slice of the row before the lane's first one into `before` [slice.count].
-__device__ void LoadBefore(const ShiftMixCudaArgs& args, const ShiftLane& lane, const Slice& slice,
+__device__ void LoadBefore(const ShiftMix& args, const ShiftLane& lane, const Slice& slice,
                            float4* before) {
   const int accepted = ClampedAccepted(args.lanes.accepted, lane.slot);
   const float* from = accepted > 0 ? args.shift.log + lane.slot * args.shift.log_stride +
@@ -60,7 +59,7 @@ __device__ void LoadBefore(const ShiftMixCudaArgs& args, const ShiftLane& lane, 
 }
 
 // h and the mixes of one vector of one row.
-__device__ void MixVector(const ShiftMixCudaArgs& args, int row, int vector, const float4& previous,
+__device__ void MixVector(const ShiftMix& args, int row, int vector, const float4& previous,
                           const float4& h) {
   const size_t at = static_cast<size_t>(row) * args.width + 4 * vector;
   const size_t plane = static_cast<size_t>(args.rows) * args.width;
@@ -78,8 +77,8 @@ __device__ void MixVector(const ShiftMixCudaArgs& args, int row, int vector, con
 
 // Rows [row, row + count) of a slice. moments [count + 1] start at the row before `row`, or where
 // the lane starts with `row`, at `row` itself; `before` stands before that one.
-__device__ void MixRows(const ShiftMixCudaArgs& args, int row, int count, bool leads,
-                        const Slice& slice, const RowMoments* moments, const float4* before) {
+__device__ void MixRows(const ShiftMix& args, int row, int count, bool leads, const Slice& slice,
+                        const RowMoments* moments, const float4* before) {
   const RowMoments* own = moments + (leads ? 0 : 1);
   for (int i = threadIdx.x / kWarp; i < count; i += kWarps) {
     for (int at = threadIdx.x % kWarp; at < slice.count; at += kWarp) {
@@ -93,7 +92,7 @@ __device__ void MixRows(const ShiftMixCudaArgs& args, int row, int count, bool l
 
 // The slice of the last certain row, `tail`, becomes the committed one and those after it the log.
 // moments [provisional + 1] start at `tail`.
-__device__ void CommitRows(const ShiftMixCudaArgs& args, const ShiftLane& lane, int tail,
+__device__ void CommitRows(const ShiftMix& args, const ShiftLane& lane, int tail,
                            const Slice& slice, const RowMoments* moments) {
   float* const committed = args.shift.committed + lane.slot * args.shift.committed_stride;
   float* const log = args.shift.log + lane.slot * args.shift.log_stride;
@@ -110,8 +109,7 @@ __device__ void CommitRows(const ShiftMixCudaArgs& args, const ShiftLane& lane, 
 // row; blocks of the rows between leave at once. Each computes the moments that it needs. The block
 // of a lane's first rows alone reads the slot's state and afterwards writes it, so no block reads
 // what another one writes.
-__global__ void __launch_bounds__(kThreads)
-    ShiftMixKernel(const ShiftMixCudaArgs args, int slice_vectors) {
+__global__ void __launch_bounds__(kThreads) ShiftMixKernel(const ShiftMix args, int slice_vectors) {
   __shared__ ShiftLane lane;
   __shared__ RowMoments moments[kChunk + 1];
   __shared__ float parts[2 * kWarps];
@@ -157,7 +155,7 @@ __global__ void ReplayShiftKernel(const ShiftState shift, View<const int32_t> sl
 
 }  // namespace
 
-void ShiftMixCuda(const ShiftMixCudaArgs& args, const DeviceCuda& device) {
+void ShiftMixCuda(const ShiftMix& args, const DeviceCuda& device) {
   // Few rows are cut into many slices to use more of the device; many rows into few, because every
   // slice computes its rows' moments again.
   const int slice = std::min(kMostSlice, kWarp * CeilDiv(args.rows, 4));

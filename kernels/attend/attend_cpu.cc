@@ -52,21 +52,10 @@ void Project(const AttendArgs& args, const Scratch& s, ThreadPool& pool) {
   });
   for (int i = 0; i < args.queries; ++i)
     std::copy_n(s.y.data + args.query_rows[i] * c, c, s.query_y.data + i * c);
-  const auto job = [&](int rows, const Matrix& weight, View<float> x, View<float> y,
-                       Epilogue epilogue) {
-    return LinearArgs{.rows = rows,
-                      .weight = weight,
-                      .x = x,
-                      .x_stride = c,
-                      .y = y,
-                      .y_stride = static_cast<size_t>(weight.rows),
-                      .epilogue = epilogue};
-  };
   const std::array<LinearArgs, 4> jobs = {
-      job(args.rows, args.key, s.y, s.k, Epilogue::kStore),
-      job(args.rows, args.value, s.y, s.v, Epilogue::kStore),
-      job(args.queries, args.query, s.query_y, s.q, Epilogue::kStore),
-      job(args.queries, args.gate, s.query_y, s.gate, Epilogue::kSigmoid)};
+      WholeRows(args.rows, args.key, s.y, s.k), WholeRows(args.rows, args.value, s.y, s.v),
+      WholeRows(args.queries, args.query, s.query_y, s.q),
+      WholeRows(args.queries, args.gate, s.query_y, s.gate, Epilogue::kSigmoid)};
   LinearManyCpu(jobs.data(), static_cast<int>(jobs.size()), pool);
 }
 
@@ -120,14 +109,7 @@ void AttendCpu(const AttendArgs& args, ThreadPool& pool) {
                    [&](int i) { AttendGroup(args, s, i / kAttendKeyHeads, i % kAttendKeyHeads); });
   for (int i = 0; i < args.queries; ++i)
     std::copy_n(args.x.data + args.query_rows[i] * c, c, args.x_out.data + i * c);
-  LinearCpu({.rows = args.queries,
-             .weight = args.output,
-             .x = s.attention,
-             .x_stride = kAttendQueryWidth,
-             .y = args.x_out,
-             .y_stride = c,
-             .epilogue = Epilogue::kAdd},
-            pool);
+  LinearCpu(WholeRows(args.queries, args.output, s.attention, args.x_out, Epilogue::kAdd), pool);
   pool.ParallelFor(args.queries, [&](int i) {
     LayerNormRow(args.x_out.data + i * c, args.ln2_weight.data, args.ln2_bias.data, args.width,
                  args.z[i]);

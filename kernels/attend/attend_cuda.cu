@@ -206,17 +206,9 @@ __global__ void __launch_bounds__(kNormThreads)
 }
 
 void Project(const AttendArgs& args, const AttendParts& scratch, const DeviceCuda& device) {
-  const size_t c = static_cast<size_t>(args.width);
-  const auto job = [&](int rows, const Matrix& weight, float* x, float* y, Epilogue epilogue) {
+  const auto job = [](int rows, const Matrix& weight, float* x, float* y, Epilogue epilogue) {
     const size_t count = static_cast<size_t>(rows);
-    const size_t outputs = static_cast<size_t>(weight.rows);
-    return LinearArgs{.rows = rows,
-                      .weight = weight,
-                      .x = {x, count * c},
-                      .x_stride = c,
-                      .y = {y, count * outputs},
-                      .y_stride = outputs,
-                      .epilogue = epilogue};
+    return WholeRows(rows, weight, {x, count * weight.cols}, {y, count * weight.rows}, epilogue);
   };
   const LinearArgs jobs[] = {
       job(args.rows, args.key, scratch.y, scratch.k, Epilogue::kStore),
@@ -246,14 +238,10 @@ void AttendCuda(const AttendArgs& args, const DeviceCuda& device) {
          dim3(kHeadThreads), 0, args, scratch);
   Launch(device, AttendGateKernel, dim3(kAttendQueryHeads, queries), dim3(kHeadThreads), 0, args,
          scratch, chunks);
-  LinearCuda({.rows = args.queries,
-              .weight = args.output,
-              .x = {scratch.attention, queries * size_t{kAttendQueryWidth}},
-              .x_stride = kAttendQueryWidth,
-              .y = args.x_out,
-              .y_stride = static_cast<size_t>(args.width),
-              .epilogue = Epilogue::kAdd},
-             device);
+  LinearCuda(
+      WholeRows(args.queries, args.output, {scratch.attention, queries * size_t{kAttendQueryWidth}},
+                args.x_out, Epilogue::kAdd),
+      device);
   Launch(device, AttendOutNormKernel, dim3(queries), dim3(kNormThreads), 0, args);
 }
 

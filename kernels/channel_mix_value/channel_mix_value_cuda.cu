@@ -20,15 +20,7 @@ __global__ void TapKernel(const float* __restrict__ x, int width, float* __restr
 
 void ChannelMixValueCuda(const ChannelMixValueArgs& args, const DeviceCuda& device) {
   const int width = args.value.rows;
-  LinearCuda({.rows = args.rows,
-              .weight = args.value,
-              .x = args.act,
-              .x_stride = static_cast<size_t>(args.value.cols),
-              .y = args.x,
-              .y_stride = static_cast<size_t>(width),
-              .epilogue = Epilogue::kAdd,
-              .sparse = true},
-             device);
+  LinearCuda(WholeRows(args.rows, args.value, args.act, args.x, Epilogue::kAdd), device);
   if (args.tap.data == nullptr) return;
   const dim3 grid(args.rows, CeilDiv(width, 4 * kThreads));
   Launch(device, TapKernel, grid, dim3(kThreads), 0, static_cast<const float*>(args.x.data), width,

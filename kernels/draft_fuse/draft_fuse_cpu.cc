@@ -41,13 +41,7 @@ void DraftFuseCpu(const DraftFuseArgs& args, ThreadPool& pool) {
     LayerNormRow(args.embedding.data + args.tokens[row] * c, args.le_weight.data, args.le_bias.data,
                  args.width, to + c);
   });
-  LinearCpu({.rows = args.rows,
-             .weight = args.proj,
-             .x = joined,
-             .x_stride = 2 * c,
-             .y = args.x,
-             .y_stride = c},
-            pool);
+  LinearCpu(WholeRows(args.rows, args.proj, joined, args.x), pool);
   pool.ParallelFor(args.rows, [&](int row) {
     float* x = args.x.data + row * c;
     for (size_t i = 0; i < c; ++i) x[i] += args.depth[i];

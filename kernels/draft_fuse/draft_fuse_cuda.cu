@@ -77,13 +77,7 @@ void DraftFuseCuda(const DraftFuseArgs& args, const DeviceCuda& device) {
                 .y_stride = 2 * c},
                device);
   }
-  LinearCuda({.rows = args.rows,
-              .weight = args.proj,
-              .x = joined,
-              .x_stride = 2 * c,
-              .y = args.x,
-              .y_stride = c},
-             device);
+  LinearCuda(WholeRows(args.rows, args.proj, joined, args.x), device);
   Launch(device, DraftFuseDepthKernel, dim3(rows), dim3(kThreads), 0, args);
 }
 

@@ -13,13 +13,7 @@ void DraftHeadCpu(const DraftHeadArgs& args, ThreadPool& pool) {
     LayerNormRow(args.x.data + row * c, args.lo_weight.data, args.lo_bias.data, args.width,
                  args.o.data + row * c);
   });
-  LinearCpu({.rows = args.rows,
-             .weight = args.head,
-             .x = args.o,
-             .x_stride = c,
-             .y = args.logits,
-             .y_stride = head_rows},
-            pool);
+  LinearCpu(WholeRows(args.rows, args.head, args.o, args.logits), pool);
   pool.ParallelFor(args.rows, [&](int row) {
     const float* logits = args.logits.data + row * head_rows;
     float largest = -std::numeric_limits<float>::infinity();

@@ -73,13 +73,7 @@ __global__ void __launch_bounds__(kChooseThreads)
 void DraftHeadCuda(const DraftHeadArgs& args, const DeviceCuda& device) {
   const unsigned rows = static_cast<unsigned>(args.rows);
   Launch(device, DraftHeadNormKernel, dim3(rows), dim3(kNormThreads), 0, args);
-  LinearCuda({.rows = args.rows,
-              .weight = args.head,
-              .x = args.o,
-              .x_stride = static_cast<size_t>(args.width),
-              .y = args.logits,
-              .y_stride = static_cast<size_t>(args.head.rows)},
-             device);
+  LinearCuda(WholeRows(args.rows, args.head, args.o, args.logits), device);
   Launch(device, DraftHeadChooseKernel, dim3(rows), dim3(kChooseThreads), 0, args);
 }
 

@@ -14,22 +14,8 @@ void DraftMixCpu(const DraftMixArgs& args, ThreadPool& pool) {
     float* to = mixed.data + row * c;
     for (size_t i = 0; i < c; ++i) to[i] = z[i] + (previous[i] - z[i]) * args.x_k[i];
   });
-  LinearCpu({.rows = args.rows,
-             .weight = args.key,
-             .x = mixed,
-             .x_stride = c,
-             .y = hidden,
-             .y_stride = hidden_width,
-             .epilogue = Epilogue::kReluSquare},
-            pool);
-  LinearCpu({.rows = args.rows,
-             .weight = args.value,
-             .x = hidden,
-             .x_stride = hidden_width,
-             .y = args.x,
-             .y_stride = c,
-             .epilogue = Epilogue::kAdd},
-            pool);
+  LinearCpu(WholeRows(args.rows, args.key, mixed, hidden, Epilogue::kReluSquare), pool);
+  LinearCpu(WholeRows(args.rows, args.value, hidden, args.x, Epilogue::kAdd), pool);
 }
 
 }  // namespace tandem

@@ -31,23 +31,8 @@ void DraftMixCuda(const DraftMixArgs& args, const DeviceCuda& device) {
       device, DraftMixInputKernel,
       dim3(static_cast<unsigned>(args.rows), static_cast<unsigned>(CeilDiv(args.width, kThreads))),
       dim3(kThreads), 0, args);
-  LinearCuda({.rows = args.rows,
-              .weight = args.key,
-              .x = mixed,
-              .x_stride = c,
-              .y = hidden,
-              .y_stride = hidden_width,
-              .epilogue = Epilogue::kReluSquare},
-             device);
-  LinearCuda({.rows = args.rows,
-              .weight = args.value,
-              .x = hidden,
-              .x_stride = hidden_width,
-              .y = args.x,
-              .y_stride = c,
-              .epilogue = Epilogue::kAdd,
-              .sparse = true},
-             device);
+  LinearCuda(WholeRows(args.rows, args.key, mixed, hidden, Epilogue::kReluSquare), device);
+  LinearCuda(WholeRows(args.rows, args.value, hidden, args.x, Epilogue::kAdd), device);
 }
 
 }  // namespace tandem

@@ -42,13 +42,7 @@ void HeadCpu(const HeadArgs& args, ThreadPool& pool) {
   const int wanted = static_cast<int>(args.logit_rows.size);
   for (int i = 0; i < wanted; ++i)
     HWY_DYNAMIC_DISPATCH(FinalNorm)(args, args.logit_rows[i], args.h.data + i * width);
-  LinearCpu({.rows = wanted,
-             .weight = args.head,
-             .x = args.h,
-             .x_stride = width,
-             .y = args.logits,
-             .y_stride = static_cast<size_t>(args.head.rows)},
-            pool);
+  LinearCpu(WholeRows(wanted, args.head, args.h, args.logits), pool);
 }
 
 }  // namespace tandem

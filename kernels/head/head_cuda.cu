@@ -28,13 +28,7 @@ void HeadCuda(const HeadArgs& args, const DeviceCuda& device) {
   const int tapped = args.tap.data != nullptr ? args.rows : 0;
   const int wanted = static_cast<int>(args.logit_rows.size);
   Launch(device, HeadNormKernel, dim3(tapped + wanted), dim3(kNormThreads), 0, args, tapped);
-  LinearCuda({.rows = wanted,
-              .weight = args.head,
-              .x = args.h,
-              .x_stride = static_cast<size_t>(args.width),
-              .y = args.logits,
-              .y_stride = static_cast<size_t>(args.head.rows)},
-             device);
+  LinearCuda(WholeRows(wanted, args.head, args.h, args.logits), device);
 }
 
 }  // namespace tandem

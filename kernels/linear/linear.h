@@ -22,8 +22,8 @@ struct Matrix {
   WeightFormat format = WeightFormat::kBf16;
   int rows = 0;  // outputs
   int cols = 0;  // inputs
-  // Packed for inputs most of which are zero, as after Epilogue::kReluSquare: a backend may then
-  // read only the weights of the others.
+  // Packed for inputs most of which are zero, as after Epilogue::kReluSquare: a backend may skip
+  // their terms and read only the weights of the others. The result is the same.
   bool sparse_inputs = false;
   const void* data = nullptr;
 };
@@ -52,9 +52,19 @@ struct LinearArgs {
   View<float> y;        // [M, y_stride], the first N of each row are written; must not overlap x
   size_t y_stride = 0;  // >= N
   Epilogue epilogue = Epilogue::kStore;
-  // Most inputs are zero, as after kReluSquare: skip their terms. A hint, the result is the same.
-  bool sparse = false;
 };
+
+// An op on rows that follow each other without gaps: x [rows, K], y [rows, N].
+inline LinearArgs WholeRows(int rows, const Matrix& weight, View<const float> x, View<float> y,
+                            Epilogue epilogue = Epilogue::kStore) {
+  return {.rows = rows,
+          .weight = weight,
+          .x = x,
+          .x_stride = static_cast<size_t>(weight.cols),
+          .y = y,
+          .y_stride = static_cast<size_t>(weight.rows),
+          .epilogue = epilogue};
+}
 
 void LinearCpu(const LinearArgs& args, ThreadPool& pool);
 

@@ -88,7 +88,7 @@ void SparsePart(const LinearArgs& args, int first_block, int end_block, int firs
 template <class Block>
 void FormatPart(const LinearArgs& args, int first_block, int end_block, int first_row,
                 int end_row) {
-  if (args.sparse && args.weight.cols <= kMostSparseInputs) {
+  if (args.weight.sparse_inputs && args.weight.cols <= kMostSparseInputs) {
     SparsePart<Block>(args, first_block, end_block, first_row, end_row);
   } else {
     DensePart<Block>(args, first_block, end_block, first_row, end_row);

@@ -36,12 +36,7 @@ HWY_INLINE float* PlaneAt(const TimeMixCoreArgs& args, Plane plane, size_t at) {
 void SecondFactor(const TimeMixCoreArgs& args, const Matrix& weight, const View<const float>& low,
                   Plane plane, int head, int first, int end) {
   const size_t count = static_cast<size_t>(args.rows) * args.width;
-  const LinearArgs linear = {.rows = args.rows,
-                             .weight = weight,
-                             .x = low,
-                             .x_stride = static_cast<size_t>(weight.cols),
-                             .y = {PlaneAt(args, plane, 0), count},
-                             .y_stride = static_cast<size_t>(args.width)};
+  const LinearArgs linear = WholeRows(args.rows, weight, low, {PlaneAt(args, plane, 0), count});
   constexpr int kBlocks = kHead / kLinearBlock;
   LinearPart(linear, head * kBlocks, (head + 1) * kBlocks, first, end);
 }

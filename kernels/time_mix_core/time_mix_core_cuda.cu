@@ -189,12 +189,7 @@ __global__ void __launch_bounds__(kWkvThreads, 3) TimeMixCoreKernel(const TimeMi
 void TimeMixCoreCuda(const TimeMixCoreArgs& args, const DeviceCuda& device) {
   const size_t plane = static_cast<size_t>(args.rows) * args.width;
   const auto factor = [&](const Matrix& weight, const View<const float>& low, Plane to) {
-    return LinearArgs{.rows = args.rows,
-                      .weight = weight,
-                      .x = low,
-                      .x_stride = static_cast<size_t>(weight.cols),
-                      .y = args.scratch.Sub(to * plane, plane),
-                      .y_stride = static_cast<size_t>(args.width)};
+    return WholeRows(args.rows, weight, low, args.scratch.Sub(to * plane, plane));
   };
   const LinearArgs factors[] = {
       factor(args.w2, args.w_low, kDecay), factor(args.a2, args.a_low, kIcl),

@@ -5,14 +5,7 @@
 namespace tandem {
 
 void TimeMixOutCpu(const TimeMixOutArgs& args, ThreadPool& pool) {
-  LinearCpu({.rows = args.rows,
-             .weight = args.output,
-             .x = args.y,
-             .x_stride = static_cast<size_t>(args.output.cols),
-             .y = args.x,
-             .y_stride = static_cast<size_t>(args.output.rows),
-             .epilogue = Epilogue::kAdd},
-            pool);
+  LinearCpu(WholeRows(args.rows, args.output, args.y, args.x, Epilogue::kAdd), pool);
 }
 
 }  // namespace tandem

@@ -4,14 +4,7 @@
 namespace tandem {
 
 void TimeMixOutCuda(const TimeMixOutArgs& args, const DeviceCuda& device) {
-  LinearCuda({.rows = args.rows,
-              .weight = args.output,
-              .x = args.y,
-              .x_stride = static_cast<size_t>(args.output.cols),
-              .y = args.x,
-              .y_stride = static_cast<size_t>(args.output.rows),
-              .epilogue = Epilogue::kAdd},
-             device);
+  LinearCuda(WholeRows(args.rows, args.output, args.y, args.x, Epilogue::kAdd), device);
 }
 
 }  // namespace tandem

@@ -117,8 +117,7 @@ inline std::vector<float> RunOnDevice(Backend& cuda, const LinearWeight& weight,
                .x = x,
                .x_stride = x_stride,
                .y = y,
-               .y_stride = outputs,
-               .sparse = weight.matrix.sparse_inputs});
+               .y_stride = outputs});
   return device.Read(y);
 }
 

@@ -51,7 +51,7 @@ class ChannelMixTest : public testing::Test {
   Random random_{5};
   std::unique_ptr<Backend> backend_ = MakeCpuBackend(2);
   TestMatrix key_{*backend_, random_, kFfn, kWidth};
-  TestMatrix value_{*backend_, random_, kWidth, kFfn};
+  TestMatrix value_{*backend_, random_, kWidth, kFfn, /*sparse_inputs=*/true};
   std::vector<float> ln_weight_ = random_.Vector(kWidth, 0.5f, 1.5f);
   std::vector<float> ln_bias_ = random_.Vector(kWidth, -0.5f, 0.5f);
   std::vector<float> mix_ = random_.Vector(kWidth, 0.0f, 1.0f);

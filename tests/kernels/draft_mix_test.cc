@@ -10,7 +10,7 @@ class DraftMixTest : public SidecarFixture {};
 TEST_F(DraftMixTest, EqualsTheFormula) {
   constexpr int kWidth = 64;
   const Weights key = RandomMatrix(4 * kWidth, kWidth);
-  const Weights value = RandomMatrix(kWidth, 4 * kWidth);
+  const Weights value = RandomMatrix(kWidth, 4 * kWidth, /*sparse_inputs=*/true);
   const std::vector<float> x_k = RandomVector(kWidth, 0.5f, 0.5f);
   for (const int rows : {1, 2, 9}) {
     const std::vector<float> before = RandomVector(rows * kWidth);

@@ -49,7 +49,7 @@ class Random final {
 // A matrix in the backend's layout beside its values, which bf16 holds exactly.
 class TestMatrix final {
  public:
-  TestMatrix(Backend& backend, Random& random, int rows, int cols)
+  TestMatrix(Backend& backend, Random& random, int rows, int cols, bool sparse_inputs = false)
       : rows_(rows), cols_(cols), values_(static_cast<size_t>(rows) * cols) {
     std::vector<uint16_t> bits(values_.size());
     const std::vector<float> drawn = random.Vector(values_.size(), -1.0f, 1.0f);
@@ -57,7 +57,7 @@ class TestMatrix final {
       bits[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(drawn[i]) >> 16);
       values_[i] = std::bit_cast<float>(static_cast<uint32_t>(bits[i]) << 16);
     }
-    packed_ = {.rows = rows, .cols = cols};
+    packed_ = {.rows = rows, .cols = cols, .sparse_inputs = sparse_inputs};
     void* memory = backend.Allocate(backend.PackedBytes(packed_));
     backend.Pack(memory, packed_, bits.data());
     packed_.data = memory;

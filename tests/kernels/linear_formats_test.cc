@@ -152,15 +152,16 @@ TEST_P(LinearFormats, SumsEqualTheLoopBitForBit) {
     }
   }
   for (const bool sparse : {false, true}) {
+    Matrix matrix = matrix_;
+    matrix.sparse_inputs = sparse;
     for (const int rows : {1, 2, 3, 4, 11, 12, 13, kMostRows}) {
       std::vector<float> y = Poisoned(static_cast<size_t>(rows) * outputs_);
       backend_->Linear({.rows = rows,
-                        .weight = matrix_,
+                        .weight = matrix,
                         .x = ViewOf(x),
                         .x_stride = static_cast<size_t>(cols_),
                         .y = ViewOf(y),
-                        .y_stride = static_cast<size_t>(outputs_),
-                        .sparse = sparse});
+                        .y_stride = static_cast<size_t>(outputs_)});
       EXPECT_TRUE(SameBits(y, RowsOf(expected, 0, rows, outputs_))) << rows << " rows";
     }
   }

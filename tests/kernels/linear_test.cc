@@ -49,14 +49,15 @@ std::vector<float> Expected(const TestMatrix& weight, const std::vector<float>& 
 std::vector<float> RunLinear(Backend& backend, const TestMatrix& weight,
                              const std::vector<float>& x, int rows, int cols, bool sparse = false) {
   std::vector<float> y = Poisoned(static_cast<size_t>(rows) * weight.rows());
+  Matrix matrix = weight.packed();
+  matrix.sparse_inputs = sparse;
   backend.Linear({.rows = rows,
-                  .weight = weight.packed(),
+                  .weight = matrix,
                   .x = ViewOf(x),
                   .x_stride = static_cast<size_t>(cols),
                   .y = ViewOf(y),
                   .y_stride = static_cast<size_t>(weight.rows()),
-                  .epilogue = Epilogue::kStore,
-                  .sparse = sparse});
+                  .epilogue = Epilogue::kStore});
   return y;
 }
 

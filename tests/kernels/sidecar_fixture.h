@@ -37,7 +37,7 @@ class SidecarFixture : public ::testing::Test {
     return vector;
   }
 
-  Weights RandomMatrix(int rows, int cols) {
+  Weights RandomMatrix(int rows, int cols, bool sparse_inputs = false) {
     std::vector<uint16_t> bf16(static_cast<size_t>(rows) * cols);
     Doubles values;
     for (uint16_t& bits : bf16) {
@@ -45,7 +45,7 @@ class SidecarFixture : public ::testing::Test {
       bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
       values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits) << 16));
     }
-    Matrix matrix{.rows = rows, .cols = cols};
+    Matrix matrix{.rows = rows, .cols = cols, .sparse_inputs = sparse_inputs};
     void* memory = backend_->Allocate(backend_->PackedBytes(matrix));
     backend_->Pack(memory, matrix, bf16.data());
     matrix.data = memory;
