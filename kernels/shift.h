@@ -29,7 +29,7 @@ struct ShiftMix {
   View<const float> ln_weight;  // [C]
   View<const float> ln_bias;    // [C]
   View<const float> mix;        // [n, C]
-  View<float> h;                // [T, C] out: LN(x)
+  View<float> h;                // [T, C] scratch: LN(x), where a backend keeps it
   View<float> mixed;            // [n, T, C] out: h + (previous h - h) mix
 };
 

@@ -88,8 +88,6 @@ void CommitShift(const ShiftMix& args) {
 
 }  // namespace
 
-int ClampAccepted(int accepted) { return std::clamp(accepted, 0, kMaxDrafts); }
-
 void ReplayShift(const ShiftState& shift, int slot, int accepted, int width) {
   const int count = ClampAccepted(accepted);
   if (count == 0) return;

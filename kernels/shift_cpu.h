@@ -11,7 +11,4 @@ void ShiftMixCpu(const ShiftMix& args, ThreadPool& pool);
 // Makes the last accepted log entry of a slot its committed row.
 void ReplayShift(const ShiftState& shift, int slot, int accepted, int width);
 
-// The rows of the log that a pass may replay, whatever the counter says.
-int ClampAccepted(int accepted);
-
 }  // namespace tandem

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "kernels/lanes_cuda.cuh"
+#include "kernels/lanes.h"
 #include "kernels/launch_cuda.cuh"
 #include "kernels/row_norm_cuda.cuh"
 #include "kernels/shift_cuda.h"
@@ -49,7 +49,7 @@ __device__ float4 NormedAt(const ShiftMix& args, int row, int vector, const RowM
 // The slice of the row before the lane's first one into `before` [slice.count].
 __device__ void LoadBefore(const ShiftMix& args, const ShiftLane& lane, const Slice& slice,
                            float4* before) {
-  const int accepted = ClampedAccepted(args.lanes.accepted, lane.slot);
+  const int accepted = ClampAccepted(args.lanes.accepted[lane.slot]);
   const float* from = accepted > 0 ? args.shift.log + lane.slot * args.shift.log_stride +
                                          static_cast<size_t>(accepted - 1) * args.width
                                    : args.shift.committed + lane.slot * args.shift.committed_stride;
@@ -58,14 +58,13 @@ __device__ void LoadBefore(const ShiftMix& args, const ShiftLane& lane, const Sl
   }
 }
 
-// h and the mixes of one vector of one row.
+// The mixes of one vector of one row.
 __device__ void MixVector(const ShiftMix& args, int row, int vector, const float4& previous,
                           const float4& h) {
   const size_t at = static_cast<size_t>(row) * args.width + 4 * vector;
   const size_t plane = static_cast<size_t>(args.rows) * args.width;
   const float4 delta =
       make_float4(previous.x - h.x, previous.y - h.y, previous.z - h.z, previous.w - h.w);
-  Store4(args.h.data + at, h);
 #pragma unroll 6
   for (int n = 0; n < args.mixes; ++n) {
     const float4 mix = Load4(args.mix.data + static_cast<size_t>(n) * args.width + 4 * vector);
@@ -144,7 +143,7 @@ __global__ void __launch_bounds__(kThreads) ShiftMixKernel(const ShiftMix args, 
 __global__ void ReplayShiftKernel(const ShiftState shift, View<const int32_t> slots,
                                   const int32_t* accepted, int width) {
   const int slot = slots.data[blockIdx.x];
-  const int count = ClampedAccepted(accepted, slot);
+  const int count = ClampAccepted(accepted[slot]);
   if (count == 0) return;
   const float* from = shift.log + slot * shift.log_stride + static_cast<size_t>(count - 1) * width;
   float* const to = shift.committed + slot * shift.committed_stride;

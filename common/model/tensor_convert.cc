@@ -1,10 +1,10 @@
 #include "common/model/tensor_convert.h"
 
-#include <cmath>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "kernels/linear/quantize.h"
 
 namespace tandem {
 namespace {
@@ -22,12 +22,6 @@ float FloatFromBits(uint32_t bits) {
   return value;
 }
 
-uint32_t BitsFromFloat(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
 // Finite values only.
 float FloatFromFp16(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
@@ -38,11 +32,6 @@ float FloatFromFp16(uint16_t half) {
     return sign != 0 ? -magnitude : magnitude;
   }
   return FloatFromBits(sign | ((exponent + 112) << 23) | (mantissa << 13));
-}
-
-uint16_t Bf16FromFloat(float value) {
-  const uint32_t bits = BitsFromFloat(value);
-  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
 // The index of the first element whose exponent bits are all set, or `count`.
@@ -130,7 +119,7 @@ void ConvertToBf16(const TensorInfo& tensor, bool transpose, absl::Span<uint16_t
     if (!out.empty()) std::memcpy(out.data(), tensor.bytes.data(), tensor.bytes.size());
     return;
   }
-  ForEachFloat(tensor, transpose, [out](size_t i, float value) { out[i] = Bf16FromFloat(value); });
+  ForEachFloat(tensor, transpose, [out](size_t i, float value) { out[i] = FloatToBf16(value); });
 }
 
 std::vector<uint8_t> TransposedBytes(const TensorInfo& tensor) {

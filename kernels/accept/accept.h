@@ -74,7 +74,6 @@ struct AcceptLane {
 struct AcceptArgs {
   int vocab = 0;                   // V, row stride of logits
   int usable_vocab = 0;            // ids at and above it have no text and are never chosen
-  int max_lanes = 0;               // capacity of the outputs, >= lanes.size
   View<const float> logits;        // [R, V]
   View<const int32_t> row_tokens;  // [R] token that the row consumed
   View<const AcceptLane> lanes;    // [B]

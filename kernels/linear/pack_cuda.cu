@@ -13,18 +13,6 @@ namespace {
 
 constexpr int kPackThreads = 256;
 
-// The rounding of kernels/linear/quantize.h.
-__device__ inline float ToFloat(uint16_t bf16) {
-  return __uint_as_float(static_cast<uint32_t>(bf16) << 16);
-}
-__device__ inline float DeviceScale(float largest, float limit) {
-  const float scale = largest / limit;
-  return scale > 0.0f ? scale : 1.0f;
-}
-__device__ inline uint16_t DeviceInt6Scale(float largest) {
-  const uint16_t scale = __bfloat16_as_ushort(__float2bfloat16_rn(largest / 31.0f));
-  return scale == 0 ? 0x3f80 : scale;
-}
 __device__ inline int RoundTo(float quotient, float limit) {
   return static_cast<int>(fminf(fmaxf(rintf(quotient), -limit), limit));
 }
@@ -33,11 +21,11 @@ __device__ inline uint16_t Quantize(uint16_t bf16, float scale) {
   if constexpr (kFormat == WeightFormat::kBf16) {
     return bf16;
   } else if constexpr (kFormat == WeightFormat::kFp8) {
-    return __nv_cvt_float_to_fp8(ToFloat(bf16) / scale, __NV_SATFINITE, __NV_E4M3);
+    return __nv_cvt_float_to_fp8(Bf16ToFloat(bf16) / scale, __NV_SATFINITE, __NV_E4M3);
   } else if constexpr (kFormat == WeightFormat::kInt8) {
-    return static_cast<uint8_t>(RoundTo(ToFloat(bf16) / scale, 127.0f));
+    return static_cast<uint8_t>(RoundTo(Bf16ToFloat(bf16) / scale, 127.0f));
   } else {
-    return static_cast<uint16_t>(RoundTo(ToFloat(bf16) / scale, 31.0f) + 32);
+    return static_cast<uint16_t>(RoundTo(Bf16ToFloat(bf16) / scale, 31.0f) + 32);
   }
 }
 
@@ -51,11 +39,11 @@ __global__ void RowScaleKernel(const uint16_t* bf16, int rows, int cols, float l
   if (row < rows) {
     const uint16_t* from = bf16 + static_cast<size_t>(row) * cols;
     for (int k = threadIdx.x % kWarp; k < cols; k += kWarp)
-      largest = fmaxf(largest, fabsf(ToFloat(from[k])));
+      largest = fmaxf(largest, fabsf(Bf16ToFloat(from[k])));
   }
   for (int step = kWarp / 2; step > 0; step /= 2)
     largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, step));
-  if (threadIdx.x % kWarp == 0) scales[row] = DeviceScale(largest, limit);
+  if (threadIdx.x % kWarp == 0) scales[row] = ScaleOf(largest, limit);
 }
 
 // A piece of a matrix and its codes, in shared memory: kRows outputs, kCols inputs.
@@ -80,9 +68,10 @@ __device__ void LoadPiece(Piece<kRows, kCols>* piece, const uint16_t* bf16, int 
   for (int r = threadIdx.x; r < kRows; r += kPackThreads) {
     if constexpr (kFormat == WeightFormat::kInt6) {
       float largest = 0.0f;
-      for (int c = 0; c < kCols; ++c) largest = fmaxf(largest, fabsf(ToFloat(piece->codes[r][c])));
-      piece->int6_scales[r] = DeviceInt6Scale(largest);
-      piece->scales[r] = ToFloat(piece->int6_scales[r]);
+      for (int c = 0; c < kCols; ++c)
+        largest = fmaxf(largest, fabsf(Bf16ToFloat(piece->codes[r][c])));
+      piece->int6_scales[r] = Int6Scale(largest);
+      piece->scales[r] = Bf16ToFloat(piece->int6_scales[r]);
     } else {
       piece->scales[r] = row_scales == nullptr ? 1.0f : row_scales[first_row + r];
     }

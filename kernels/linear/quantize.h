@@ -18,10 +18,10 @@ namespace tandem {
 inline constexpr int kInt6Group = 64;
 inline constexpr int kInt6Zero = 32;  // u of the code 0
 
-inline float Bf16ToFloat(uint16_t bits) {
+constexpr float Bf16ToFloat(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
-inline uint16_t FloatToBf16(float value) {
+constexpr uint16_t FloatToBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
@@ -33,7 +33,7 @@ inline float LargestMagnitude(const uint16_t* weights, int count) {
   return largest;
 }
 
-inline float ScaleOf(float largest, float limit) {
+constexpr float ScaleOf(float largest, float limit) {
   const float scale = largest / limit;
   return scale > 0.0f ? scale : 1.0f;
 }
@@ -61,7 +61,7 @@ inline int QuantizeInt(float weight, float scale, int limit) {
   const float bound = static_cast<float>(limit);
   return static_cast<int>(std::clamp(std::nearbyint(weight / scale), -bound, bound));
 }
-inline uint16_t Int6Scale(float largest) {
+constexpr uint16_t Int6Scale(float largest) {
   const uint16_t scale = FloatToBf16(largest / 31.0f);
   return scale == 0 ? FloatToBf16(1.0f) : scale;
 }

@@ -7,6 +7,7 @@
 #include "kernels/linear/cluster_cuda.cuh"
 #include "kernels/linear/epilogue_cuda.cuh"
 #include "kernels/linear/expand_cuda.cuh"
+#include "kernels/linear/quantize.h"
 #include "kernels/linear/sparse_layout_cuda.cuh"
 
 // What the sparse kernels share. The order of a sum depends on F only: in a block of 64 neurons one
@@ -67,7 +68,7 @@ __device__ inline float AddBlock(const SparseJob& job, float span, float sum, in
   if constexpr (kFormat == WeightFormat::kInt6) {
     const size_t padded = static_cast<size_t>(gridDim.y) * kChannelTile;
     const uint16_t bits = reinterpret_cast<const uint16_t*>(job.scales)[block * padded + channel];
-    return fmaf(sum, __uint_as_float(static_cast<uint32_t>(bits) << 16), span);
+    return fmaf(sum, Bf16ToFloat(bits), span);
   } else {
     return span + sum;
   }

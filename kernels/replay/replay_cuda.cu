@@ -10,7 +10,7 @@ __global__ void __launch_bounds__(kWkvThreads)
     ReplayWkvKernel(const WkvState wkv, const int32_t* slots, const int32_t* accepted, int width) {
   __shared__ WkvLog log;
   const int slot = slots[blockIdx.y];
-  const int count = ClampedAccepted(accepted, slot);
+  const int count = ClampAccepted(accepted[slot]);
   if (count == 0) return;
   const size_t head = blockIdx.x;
   float* const committed = wkv.committed + slot * wkv.committed_stride + head * kHead * kHead;

@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(kWkvThreads, 3) TimeMixCoreKernel(const TimeMi
   const int first = args.lanes.offsets[lane], end = args.lanes.offsets[lane + 1];
   const int slot = args.lanes.slots[lane];
   const int last_certain = end - args.lanes.provisional[lane] - 1;
-  const int accepted = ClampedAccepted(args.lanes.accepted, slot);
+  const int accepted = ClampAccepted(args.lanes.accepted[slot]);
   float* const committed = args.wkv.committed + slot * args.wkv.committed_stride +
                            static_cast<size_t>(head) * kHead * kHead;
   float* const entries = args.wkv.log + slot * args.wkv.log_stride + head * kHead;

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/lanes_cuda.cuh"
+#include "kernels/lanes.h"
 #include "kernels/launch_cuda.cuh"
 #include "kernels/time_mix_core/time_mix_core.h"
 

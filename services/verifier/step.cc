@@ -168,7 +168,6 @@ AcceptArgs Step::Args(int lanes, int rows) const {
   return {
       .vocab = vocab,
       .usable_vocab = options_.usable_vocab > 0 ? std::min(options_.usable_vocab, vocab) : vocab,
-      .max_lanes = options_.max_lanes,
       .logits = rows > 0 ? m.activations->logits() : View<const float>{},
       .row_tokens = rows > 0 ? m.activations->row_tokens() : View<const int32_t>{},
       .lanes = m.lanes.Sub(0, lanes),

@@ -126,7 +126,6 @@ class Bench final {
     float logprobs[kMaxDrafts + 1], top_values[(kMaxDrafts + 1) * kMaxTopLogprobs];
     backend_.Accept({.vocab = config_.vocab,
                      .usable_vocab = config_.vocab,
-                     .max_lanes = 1,
                      .logits = activations_->logits(),
                      .row_tokens = activations_->row_tokens(),
                      .lanes = {&lane, 1},

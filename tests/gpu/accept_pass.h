@@ -48,7 +48,6 @@ inline AcceptResult RunAccept(Backend& backend, const AcceptPass& pass, int choi
   const size_t outputs = pass.lanes.size() * (kMaxDrafts + 1);
   const AcceptArgs args = {.vocab = pass.vocab,
                            .usable_vocab = pass.usable_vocab,
-                           .max_lanes = static_cast<int>(lanes.size()),
                            .logits = memory.In(pass.logits),
                            .row_tokens = memory.In(pass.row_tokens),
                            .lanes = memory.In(lanes),

@@ -63,7 +63,6 @@ class AcceptFixture final {
     std::vector<float> scratch(AcceptScratchFloats(vocab_) * scratch_lanes, kPoison);
     backend.Accept({.vocab = vocab_,
                     .usable_vocab = usable_vocab_,
-                    .max_lanes = static_cast<int>(lanes.size()),
                     .logits = {rows.data(), rows.size()},
                     .row_tokens = {row_tokens.data(), row_tokens.size()},
                     .lanes = {views.data(), views.size()},

@@ -1,24 +1,16 @@
 #include "common/drafter/mtp/mtp_head.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <vector>
 
 #include "common/base/check.h"
+#include "kernels/linear/quantize.h"
 
 namespace tandem {
 namespace {
 
 // More columns at a time would only cost more memory on the host.
 constexpr size_t kMostColumns = 64;
-
-uint16_t RoundToBf16(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40);
-  // To nearest, a tie to even.
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
 
 }  // namespace
 
@@ -48,7 +40,7 @@ void GatherHead(Backend* backend, const Matrix& head, View<const int32_t> ids, c
     backend->Wait();
     for (size_t n = 0; n < ids.size; ++n) {
       for (size_t i = 0; i < count; ++i)
-        rows[n * c + first + i] = RoundToBf16(columns[i * vocab + host_ids[n]]);
+        rows[n * c + first + i] = FloatToBf16(columns[i * vocab + host_ids[n]]);
     }
   }
   backend->Pack(const_cast<void*>(to.data), to, rows.data());

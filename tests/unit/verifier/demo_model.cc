@@ -71,7 +71,6 @@ struct Decoder {
     };
     constexpr size_t kDepths = kMaxDrafts + 1;
     args.vocab = args.usable_vocab = static_cast<int>(vocab);
-    args.max_lanes = 1;
     args.counts = floats(vocab);
     args.seen = {static_cast<uint8_t*>(backend->Allocate(vocab)), vocab};
     args.accepted = {state->accepted(), 1};
