@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "kernels/view.h"
@@ -23,6 +24,7 @@ struct EmbedArgs;
 struct HeadArgs;
 struct LinearArgs;
 struct Matrix;
+struct MatrixCodes;
 struct RandomFill;
 struct ReplayArgs;
 struct TimeMixCoreArgs;
@@ -65,6 +67,8 @@ class Backend {
 
   // Zeroed, 64-byte aligned; null when there is not enough memory. Freed with the Backend.
   virtual void* Allocate(size_t bytes) = 0;
+  // What Allocate can still give in all, as far as the device tells; nothing where it does not.
+  virtual std::optional<size_t> FreeBytes() const { return std::nullopt; }
   // As Allocate, and fills `handle` so that another process can map the memory with Import.
   virtual void* AllocateExported(size_t bytes, ExportHandle* handle) = 0;
   // After this, later imports of the handle can only read. The exporter's own mapping stays
@@ -95,14 +99,17 @@ class Backend {
   virtual GraphCounts graph_counts() const { return {}; }
 
   // Weights: bytes of a matrix as `shape` says (its data is not looked at), and the packing of a
-  // host matrix [rows, cols] of bf16 into backend memory of that size (64-byte aligned), which
-  // rounds it to the format. The result is `shape` with data = to.
+  // host matrix [rows, cols] into backend memory of that size (64-byte aligned): of bf16, which is
+  // rounded to the format, or of codes of the format, which stay as they are. The result is `shape`
+  // with data = to. Packing may need memory for a while; false, with nothing written, when there is
+  // not enough.
   virtual size_t PackedBytes(const Matrix& shape) const = 0;
-  virtual void Pack(void* to, const Matrix& shape, const uint16_t* bf16) = 0;
+  [[nodiscard]] virtual bool Pack(void* to, const Matrix& shape, const uint16_t* bf16) = 0;
+  [[nodiscard]] virtual bool PackCodes(void* to, const Matrix& shape, const MatrixCodes& codes) = 0;
   // Numbers from a seed (kernels/random/random.h): [count] of them, and the packing of a matrix
   // [rows, cols] of them rounded to bf16. No number of either is made on the host of a GPU.
   virtual void FillRandom(float* to, size_t count, const RandomFill& fill) = 0;
-  virtual void PackRandom(void* to, const Matrix& shape, const RandomFill& fill) = 0;
+  [[nodiscard]] virtual bool PackRandom(void* to, const Matrix& shape, const RandomFill& fill) = 0;
 
   // Ops; each contract stands in kernels/<op>/<op>.h.
   virtual void Embed(const EmbedArgs& args) = 0;

@@ -57,16 +57,21 @@ class BackendCpu final : public Backend {
   size_t PackedBytes(const Matrix& shape) const override {
     return LinearPackedBytes(shape.format, shape.rows, shape.cols);
   }
-  void Pack(void* to, const Matrix& shape, const uint16_t* bf16) override {
+  bool Pack(void* to, const Matrix& shape, const uint16_t* bf16) override {
     LinearPack(to, shape.format, bf16, shape.rows, shape.cols);
+    return true;
+  }
+  bool PackCodes(void* to, const Matrix& shape, const MatrixCodes& codes) override {
+    LinearPackCodes(to, shape.format, codes, shape.rows, shape.cols);
+    return true;
   }
   void FillRandom(float* to, size_t count, const RandomFill& fill) override {
     FillRandomCpu(to, count, fill);
   }
-  void PackRandom(void* to, const Matrix& shape, const RandomFill& fill) override {
+  bool PackRandom(void* to, const Matrix& shape, const RandomFill& fill) override {
     std::vector<uint16_t> bf16(static_cast<size_t>(shape.rows) * shape.cols);
     FillRandomBf16Cpu(bf16.data(), bf16.size(), fill);
-    Pack(to, shape, bf16.data());
+    return Pack(to, shape, bf16.data());
   }
 
   void Embed(const EmbedArgs& args) override { EmbedCpu(args, pool_); }

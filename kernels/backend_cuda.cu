@@ -14,6 +14,7 @@
 #include "kernels/head/head_cuda.h"
 #include "kernels/launch_cuda.cuh"
 #include "kernels/linear/linear_cuda.h"
+#include "kernels/linear/quantize.h"
 #include "kernels/memory_cuda.h"
 #include "kernels/random/random_cuda.h"
 #include "kernels/replay/replay_cuda.h"
@@ -47,6 +48,7 @@ class BackendCuda final : public Backend {
   int threads() const override { return device_.multiprocessors; }
 
   void* Allocate(size_t bytes) override { return Idle().memory_.Allocate(bytes); }
+  std::optional<size_t> FreeBytes() const override;
   void* AllocateExported(size_t bytes, ExportHandle* handle) override {
     return Idle().memory_.AllocateExported(bytes, handle);
   }
@@ -78,16 +80,17 @@ class BackendCuda final : public Backend {
   GraphCounts graph_counts() const override { return graphs_.counts(); }
 
   size_t PackedBytes(const Matrix& shape) const override { return LinearPackedBytesCuda(shape); }
-  void Pack(void* to, const Matrix& shape, const uint16_t* bf16) override {
-    PackStaged(to, shape, [&](uint16_t* staged, size_t count) {
+  bool Pack(void* to, const Matrix& shape, const uint16_t* bf16) override {
+    return PackStaged(to, shape, [&](uint16_t* staged, size_t count) {
       copies_.In(staged, bf16, count * sizeof(uint16_t));
     });
   }
+  bool PackCodes(void* to, const Matrix& shape, const MatrixCodes& codes) override;
   void FillRandom(float* to, size_t count, const RandomFill& fill) override {
     FillRandomCuda(to, count, fill, Here());
   }
-  void PackRandom(void* to, const Matrix& shape, const RandomFill& fill) override {
-    PackStaged(to, shape, [&](uint16_t* staged, size_t count) {
+  bool PackRandom(void* to, const Matrix& shape, const RandomFill& fill) override {
+    return PackStaged(to, shape, [&](uint16_t* staged, size_t count) {
       FillRandomBf16Cuda(staged, count, fill, device_);
     });
   }
@@ -126,7 +129,7 @@ class BackendCuda final : public Backend {
   }
 
   // Packs what `fill` enqueues into [count] bf16 of device memory that is there for the while.
-  void PackStaged(void* to, const Matrix& shape,
+  bool PackStaged(void* to, const Matrix& shape,
                   const std::function<void(uint16_t*, size_t)>& fill);
 
   const int ordinal_;
@@ -143,24 +146,42 @@ BackendCuda::~BackendCuda() {
   (void)cudaStreamDestroy(stream_);
 }
 
-void BackendCuda::PackStaged(void* to, const Matrix& shape,
+std::optional<size_t> BackendCuda::FreeBytes() const {
+  Here();
+  size_t free = 0, total = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
+bool BackendCuda::PackStaged(void* to, const Matrix& shape,
                              const std::function<void(uint16_t*, size_t)>& fill) {
   const size_t count = static_cast<size_t>(shape.rows) * static_cast<size_t>(shape.cols);
-  const size_t bytes = count * sizeof(uint16_t);
-  if (bytes == 0) return;
   Idle();
-  void* staged = nullptr;
-  if (cudaMalloc(&staged, bytes) != cudaSuccess) {
-    std::fprintf(stderr,
-                 "CUDA backend: packing a matrix [%d, %d] needs %.1f MiB for a while, which "
-                 "the device does not have left\n",
-                 shape.rows, shape.cols, static_cast<double>(bytes) / (1 << 20));
-    std::abort();
-  }
-  fill(static_cast<uint16_t*>(staged), count);
-  LinearPackCuda(to, shape, static_cast<const uint16_t*>(staged), device_);
-  CUDA_CHECK(cudaStreamSynchronize(stream_));
-  CUDA_CHECK(cudaFree(staged));
+  return MemoryCuda::WithScratch(count * sizeof(uint16_t), [&](uint8_t* scratch) {
+    auto* const staged = reinterpret_cast<uint16_t*>(scratch);
+    fill(staged, count);
+    LinearPackCuda(to, shape, staged, device_);
+    CUDA_CHECK(cudaStreamSynchronize(stream_));
+  });
+}
+
+bool BackendCuda::PackCodes(void* to, const Matrix& shape, const MatrixCodes& codes) {
+  const size_t rows = static_cast<size_t>(shape.rows), cols = static_cast<size_t>(shape.cols);
+  const bool grouped = shape.format == WeightFormat::kInt6;
+  const void* const scales = grouped ? static_cast<const void*>(codes.group_scales) : codes.scales;
+  const size_t scale_bytes = grouped ? rows * ((cols + kInt6Group - 1) / kInt6Group) * 2 : rows * 4;
+  Idle();
+  // The scales first: they are aligned.
+  return MemoryCuda::WithScratch(scale_bytes + rows * cols, [&](uint8_t* staged) {
+    copies_.In(staged, scales, scale_bytes);
+    copies_.In(staged + scale_bytes, codes.codes, rows * cols);
+    LinearPackCodesCuda(to, shape,
+                        {.codes = staged + scale_bytes,
+                         .scales = reinterpret_cast<const float*>(staged),
+                         .group_scales = reinterpret_cast<const uint16_t*>(staged)},
+                        device_);
+    CUDA_CHECK(cudaStreamSynchronize(stream_));
+  });
 }
 
 // Exists to ask whether there is code for the device.

@@ -88,6 +88,15 @@ void* MemoryCuda::Import(const ExportHandle& handle) {
   return nullptr;
 }
 
+bool MemoryCuda::WithScratch(size_t bytes, const std::function<void(uint8_t*)>& use) {
+  if (bytes == 0) return true;
+  void* const memory = Malloc(bytes);
+  if (memory == nullptr) return false;
+  use(static_cast<uint8_t*>(memory));
+  CUDA_CHECK(cudaFree(memory));
+  return true;
+}
+
 void MemoryCuda::Unimport(void* memory) {
   if (imported_.erase(memory) > 0) CUDA_CHECK(cudaIpcCloseMemHandle(memory));
 }

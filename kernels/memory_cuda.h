@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <set>
 
 #include "kernels/backend.h"
@@ -22,6 +24,9 @@ class MemoryCuda final {
   void* AllocateExported(size_t bytes, ExportHandle* handle);
   void* Import(const ExportHandle& handle);
   void Unimport(void* memory);  // nothing enqueued may still use it
+  // Runs `use` with memory that is there for the while: nothing enqueued may use it any more when
+  // it returns. False, with `use` not run, when there is too little. Nothing to do for 0 bytes.
+  static bool WithScratch(size_t bytes, const std::function<void(uint8_t*)>& use);
 
  private:
   CUstream_st* stream_;

@@ -34,14 +34,18 @@ class ForwardingBackend : public Backend {
   }
   GraphCounts graph_counts() const override { return real_->graph_counts(); }
   size_t PackedBytes(const Matrix& shape) const override { return real_->PackedBytes(shape); }
-  void Pack(void* to, const Matrix& shape, const uint16_t* bf16) override {
-    real_->Pack(to, shape, bf16);
+  std::optional<size_t> FreeBytes() const override { return real_->FreeBytes(); }
+  bool Pack(void* to, const Matrix& shape, const uint16_t* bf16) override {
+    return real_->Pack(to, shape, bf16);
+  }
+  bool PackCodes(void* to, const Matrix& shape, const MatrixCodes& codes) override {
+    return real_->PackCodes(to, shape, codes);
   }
   void FillRandom(float* to, size_t count, const RandomFill& fill) override {
     real_->FillRandom(to, count, fill);
   }
-  void PackRandom(void* to, const Matrix& shape, const RandomFill& fill) override {
-    real_->PackRandom(to, shape, fill);
+  bool PackRandom(void* to, const Matrix& shape, const RandomFill& fill) override {
+    return real_->PackRandom(to, shape, fill);
   }
   void Embed(const EmbedArgs& args) override { real_->Embed(args); }
   void TimeMixIn(const TimeMixInArgs& args) override { real_->TimeMixIn(args); }

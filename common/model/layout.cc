@@ -85,16 +85,37 @@ constexpr absl::string_view kRwkv7b =
     "this is rwkv7b (a KV cache), a different model; RWKV-7 expected";
 constexpr absl::string_view kOlder =
     "this is RWKV-4, 5 or 6, another architecture; RWKV-7 expected";
-constexpr absl::string_view kQuantised =
-    "the file is quantised; this build loads bf16, fp16 and fp32 only";
+constexpr absl::string_view kAffine =
+    "int8 with an affine map, which this build does not load; expected symmetric int8 (int8_weight "
+    "and int8_scale), fp8, int6 or the weights before quantisation";
+constexpr absl::string_view kInt4 =
+    "int4, which this build does not load; expected fp8, int8, int6 or the weights before "
+    "quantisation";
+constexpr absl::string_view kOtherScheme =
+    "a quantisation scheme that this build does not load; expected fp8, int8, int6 or the weights "
+    "before quantisation";
 
 constexpr Refusal kRefusals[] = {
-    {".ffn.s_emb", kRwkv7a},       {".ffn.s0", kRwkv7a},         {".ffn.s1", kRwkv7a},
-    {".ffn.s2", kRwkv7a},          {".qkv.", kRwkv7b},           {"time_decay", kOlder},
-    {"time_maa_", kOlder},         {"time_mix_", kOlder},        {"time_faaaa", kOlder},
-    {"time_first", kOlder},        {".att.gate.weight", kOlder}, {".fp8_", kQuantised},
-    {".int8_", kQuantised},        {".int4_", kQuantised},       {".awq_", kQuantised},
-    {".weight_scale", kQuantised}, {".input_scale", kQuantised},
+    {".ffn.s_emb", kRwkv7a},
+    {".ffn.s0", kRwkv7a},
+    {".ffn.s1", kRwkv7a},
+    {".ffn.s2", kRwkv7a},
+    {".qkv.", kRwkv7b},
+    {"time_decay", kOlder},
+    {"time_maa_", kOlder},
+    {"time_mix_", kOlder},
+    {"time_faaaa", kOlder},
+    {"time_first", kOlder},
+    {".att.gate.weight", kOlder},
+    {".int8_w_u8", kAffine},
+    {".int8_mx", kAffine},
+    {".int8_rx", kAffine},
+    {".int8_my", kAffine},
+    {".int8_ry", kAffine},
+    {".int4_", kInt4},
+    {".awq_", kOtherScheme},
+    {".weight_scale", kOtherScheme},
+    {".input_scale", kOtherScheme},
 };
 
 // Splits "12.att.w1" into the layer and the suffix; nothing when the layer is not a plain number.

@@ -54,7 +54,8 @@ absl::StatusOr<Layout> DetectLayout(const TensorFile& file);
 // Nothing for a name that RWKV-7 does not have.
 std::optional<CanonicalName> ToCanonical(Layout layout, absl::string_view name);
 
-// Why a name shows that the file is another model or a quantised one; empty when it does not.
+// Why a name shows that the file is another model or quantised by a scheme that is not read; empty
+// when it does not.
 absl::string_view RefusedName(absl::string_view name);
 
 // The length of `axis`, 0 for kNone.

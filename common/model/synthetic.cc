@@ -5,9 +5,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/base/hash.h"
 #include "common/base/status_macros.h"
+#include "common/model/no_memory.h"
 #include "common/model/synthetic_arena.h"
 #include "common/model/weights_layers.h"
 
@@ -17,6 +17,7 @@ namespace {
 // The tables are numbered apart from the tensors of the layers.
 constexpr uint64_t kEmbeddingTensor = 0x80000000u;
 constexpr uint64_t kHeadTensor = 0x80000001u;
+constexpr char kSmaller[] = "use a smaller format or a smaller model";
 
 struct Size {
   absl::string_view name;
@@ -65,13 +66,6 @@ const Size kSizes[] = {
       .value_rank = 32,
       .gate_rank = 64}},
 };
-
-absl::Status NoMemory(const Backend& backend, const SyntheticModel& model, absl::string_view what,
-                      size_t bytes) {
-  return absl::ResourceExhaustedError(
-      absl::StrFormat("%s of %s need %.1f MiB of %s memory, which is not available", what,
-                      model.name, static_cast<double>(bytes) / (1 << 20), backend.name()));
-}
 
 // In the ranges of trained models: decays from 0.55 to nearly 1, learning rates around 0.5.
 void PlaceTimeMix(SyntheticArena& arena, const ModelConfig& config, WeightFormat format, bool first,
@@ -136,10 +130,11 @@ absl::Status MakeLayers(Backend* backend, const SyntheticModel& model, ModelWeig
   PlaceLayers(measure, model);
   void* const memory = backend->Allocate(measure.bytes());
   if (memory == nullptr)
-    return NoMemory(*backend, model, "the weights of the layers", measure.bytes());
+    return NoMemory(*backend, absl::StrCat("the weights of the layers of ", model.name),
+                    measure.bytes(), kSmaller);
   SyntheticArena arena(backend, model.seed, memory);
   parts.layers = PlaceLayers(arena, model);
-  return absl::OkStatus();
+  return arena.status();
 }
 
 // The two tables that a drafter maps.
@@ -149,17 +144,21 @@ absl::Status MakeTables(Backend* backend, const SyntheticModel& model, ModelWeig
   const size_t bytes = count * sizeof(float);
   auto* const table =
       static_cast<float*>(backend->AllocateExported(bytes, &parts.embedding_handle));
-  if (table == nullptr) return NoMemory(*backend, model, "the embedding table's pages", bytes);
+  if (table == nullptr)
+    return NoMemory(*backend, absl::StrCat("the embedding table's pages of ", model.name), bytes,
+                    kSmaller);
   backend->FillRandom(table, count, FillOfTensor(model.seed, kEmbeddingTensor, {}));
   parts.embedding = table;
 
   parts.head = {.rows = config.vocab, .cols = config.width};
   const size_t packed = backend->PackedBytes(parts.head);
   void* const head = backend->AllocateExported(packed, &parts.head_handle);
-  if (head == nullptr) return NoMemory(*backend, model, "the head's pages", packed);
-  backend->PackRandom(
-      head, parts.head,
-      FillOfTensor(model.seed, kHeadTensor, {.scale = 1.0 / std::sqrt(config.width)}));
+  if (head == nullptr)
+    return NoMemory(*backend, absl::StrCat("the head's pages of ", model.name), packed, kSmaller);
+  const RandomFill fill =
+      FillOfTensor(model.seed, kHeadTensor, {.scale = 1.0 / std::sqrt(config.width)});
+  if (!backend->PackRandom(head, parts.head, fill))
+    return NoMemoryToPack(*backend, "the head", parts.head, kSmaller);
   parts.head.data = head;
   if (!backend->SealForReaders(parts.embedding_handle) ||
       !backend->SealForReaders(parts.head_handle)) {

@@ -2,7 +2,9 @@
 
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/model/no_memory.h"
 
 namespace tandem {
 namespace {
@@ -52,7 +54,10 @@ Matrix SyntheticArena::Pack(Matrix shape, Spread spread) {
   void* const to = Take(backend_->PackedBytes(shape));
   const RandomFill fill = FillOfTensor(seed_, ++tensors_, spread);
   if (to == nullptr) return shape;
-  backend_->PackRandom(to, shape, fill);
+  if (!backend_->PackRandom(to, shape, fill)) {
+    status_.Update(NoMemoryToPack(*backend_, absl::StrCat("the synthetic tensor ", tensors_), shape,
+                                  "use a smaller format or a smaller model"));
+  }
   shape.data = to;
   return shape;
 }

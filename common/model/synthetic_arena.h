@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "kernels/backend.h"
 #include "kernels/linear/linear.h"
 #include "kernels/random/random.h"
@@ -39,6 +40,8 @@ class SyntheticArena final {
       : backend_(backend), seed_(seed), memory_(static_cast<uint8_t*>(memory)) {}
 
   size_t bytes() const { return used_; }
+  // RESOURCE_EXHAUSTED, naming the first of them, when matrices could not be packed.
+  const absl::Status& status() const { return status_; }
 
   // [count]
   View<const float> Vector(size_t count, Spread spread);
@@ -56,6 +59,7 @@ class SyntheticArena final {
   uint64_t tensors_ = 0;
   uint8_t* memory_;
   size_t used_ = 0;
+  absl::Status status_;
 };
 
 }  // namespace tandem

@@ -37,8 +37,9 @@ absl::Status TensorFile::AddFile(const std::string& path) {
     std::move(contents.tensors.begin(), contents.tensors.end(), std::back_inserter(tensors_));
     quant_scheme_ = std::move(contents.quant_scheme);
   } else {
-    ASSIGN_OR_RETURN(auto tensors, ReadSafetensors(mapped->bytes(), path));
-    std::move(tensors.begin(), tensors.end(), std::back_inserter(tensors_));
+    ASSIGN_OR_RETURN(auto contents, ReadSafetensors(mapped->bytes(), path));
+    std::move(contents.tensors.begin(), contents.tensors.end(), std::back_inserter(tensors_));
+    if (!contents.quant_scheme.empty()) quant_scheme_ = std::move(contents.quant_scheme);
   }
   files_.push_back(std::move(mapped));
   return absl::OkStatus();

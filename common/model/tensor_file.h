@@ -29,7 +29,7 @@ class TensorFile final {
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   // nullptr when absent.
   const TensorInfo* Find(absl::string_view name) const;
-  // The value `scheme` of a quant_meta dictionary in a .pth file; empty when there is none.
+  // The value `scheme` of a quant_meta dictionary; empty when there is none.
   const std::string& quant_scheme() const { return quant_scheme_; }
 
  private:

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace tandem {
 namespace {
@@ -32,13 +33,25 @@ const char* WeightFormatName(WeightFormat format) {
 
 absl::StatusOr<WeightFormat> ParseWeightFormat(absl::string_view flag, absl::string_view text,
                                                absl::Span<const WeightFormat> accepted) {
-  std::string names;
   for (const WeightFormat format : accepted) {
     if (text == WeightFormatName(format)) return format;
-    absl::StrAppend(&names, names.empty() ? "" : ", ", WeightFormatName(format));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--", flag, "=", text, ": must be one of ", names));
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", text, ": must be one of ",
+                                                 absl::StrJoin(WeightFormatNames(accepted), ", ")));
+}
+
+absl::StatusOr<std::optional<WeightFormat>> ParseFileWeightFormat(
+    absl::string_view flag, absl::string_view text, absl::Span<const WeightFormat> accepted) {
+  if (text == kAsTheFileIs) return std::nullopt;
+  const auto format = ParseWeightFormat(flag, text, accepted);
+  if (format.ok()) return *format;
+  return absl::InvalidArgumentError(absl::StrCat(format.status().message(), ", or ", kAsTheFileIs));
+}
+
+std::vector<std::string> WeightFormatNames(absl::Span<const WeightFormat> formats) {
+  std::vector<std::string> names;
+  for (const WeightFormat format : formats) names.push_back(WeightFormatName(format));
+  return names;
 }
 
 absl::Span<const WeightFormat> AllWeightFormats() { return kAll; }

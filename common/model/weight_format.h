@@ -1,5 +1,9 @@
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -15,9 +19,17 @@ const char* WeightFormatName(WeightFormat format);
 absl::StatusOr<WeightFormat> ParseWeightFormat(absl::string_view flag, absl::string_view text,
                                                absl::Span<const WeightFormat> accepted);
 
+// The same for a flag whose kAsTheFileIs, no value here, leaves weights as the file has them.
+inline constexpr char kAsTheFileIs[] = "file";
+absl::StatusOr<std::optional<WeightFormat>> ParseFileWeightFormat(
+    absl::string_view flag, absl::string_view text, absl::Span<const WeightFormat> accepted);
+
 // What --weights and --draft-weights accept.
 absl::Span<const WeightFormat> AllWeightFormats();
 // What --head-weights accepts.
 absl::Span<const WeightFormat> HeadWeightFormats();
+
+// Their names.
+std::vector<std::string> WeightFormatNames(absl::Span<const WeightFormat> formats);
 
 }  // namespace tandem

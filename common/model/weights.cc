@@ -2,14 +2,17 @@
 
 #include <cmath>
 #include <cstddef>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/model/no_memory.h"
+#include "common/model/weight_format.h"
 #include "common/model/weights_layers.h"
 
 namespace tandem {
@@ -20,21 +23,61 @@ constexpr size_t kAlignment = 64;
 
 size_t Align(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-absl::Status NoMemory(Backend* backend, absl::string_view what, size_t bytes,
-                      absl::string_view remedy) {
-  return absl::ResourceExhaustedError(
-      absl::StrFormat("%s need %.1f MiB of %s memory, which is not available; %s", what,
-                      static_cast<double>(bytes) / (1 << 20), backend->name(), remedy));
+constexpr char kSmaller[] =
+    "use a smaller format with --weights or --head-weights, or lower --max-sequences";
+
+// The format in memory of a matrix that `wanted` is asked for.
+WeightFormat FormatOf(const WeightsSource& source, const std::string& name,
+                      std::optional<WeightFormat> wanted) {
+  const WeightFormat stored = source.format(name);
+  return stored == WeightFormat::kBf16 ? wanted.value_or(stored) : stored;
+}
+
+absl::Status CheckFormat(const WeightsSource& source, const std::string& name,
+                         absl::string_view flag, std::optional<WeightFormat> wanted) {
+  const WeightFormat stored = source.format(name);
+  if (!wanted || stored == *wanted || stored == WeightFormat::kBf16) return absl::OkStatus();
+  const char* const asked = WeightFormatName(*wanted);
+  return absl::InvalidArgumentError(absl::StrCat(
+      source.path().checkpoint, ": tensor ", name, ": stored as ", WeightFormatName(stored),
+      ", which --", flag, "=", asked, " does not change; leave --", flag,
+      " out, or make a file of ", asked, " from the unquantised model with `tandem quantize`"));
+}
+
+absl::Status CheckFormats(const WeightsSource& source, const WeightsOptions& options) {
+  for (const std::string& name : source.names()) {
+    if (name == "head.weight") {
+      RETURN_IF_ERROR(CheckFormat(source, name, "head-weights", options.head));
+    } else {
+      RETURN_IF_ERROR(CheckFormat(source, name, "weights", options.matrices));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A matrix stored [outputs, inputs], rounded or as it is, into backend memory.
+absl::Status PackStored(Backend* backend, const WeightsSource& source, const std::string& name,
+                        void* to, const Matrix& shape) {
+  if (source.format(name) == WeightFormat::kBf16) {
+    std::vector<uint16_t> host(static_cast<size_t>(shape.rows) * static_cast<size_t>(shape.cols));
+    source.CopyBf16(name, absl::MakeSpan(host));
+    if (backend->Pack(to, shape, host.data())) return absl::OkStatus();
+    return NoMemoryToPack(*backend, name, shape, kSmaller);
+  }
+  const StoredCodes stored = source.Codes(name);
+  if (backend->PackCodes(to, shape, stored.codes())) return absl::OkStatus();
+  return NoMemoryToPack(*backend, name, shape, kSmaller, /*weight_bytes=*/1);
 }
 
 // Lays the weights of all layers out in one piece of backend memory. Walked twice over the same
-// names: without memory it only measures, with memory it fills.
+// names: without memory it only measures, with memory it fills, up to the first failure.
 class Arena final {
  public:
   Arena(Backend* backend, const WeightsSource& source, void* memory)
       : backend_(backend), source_(source), memory_(static_cast<uint8_t*>(memory)) {}
 
   size_t bytes() const { return used_; }
+  const absl::Status& status() const { return status_; }
 
   // The named vectors one after the other.
   View<const float> Vectors(const std::vector<std::string>& names) {
@@ -53,26 +96,36 @@ class Arena final {
   View<const float> Vector(const std::string& name) { return Vectors({name}); }
 
   // A matrix stored [outputs, inputs].
-  Matrix Linear(const std::string& name, WeightFormat format, bool sparse_inputs = false) {
+  Matrix Linear(const std::string& name, std::optional<WeightFormat> wanted,
+                bool sparse_inputs = false) {
     const auto [rows, cols] = Axes(name);
-    return Pack(name,
-                {.format = format, .rows = rows, .cols = cols, .sparse_inputs = sparse_inputs},
-                [&](absl::Span<uint16_t> to) { source_.CopyBf16(name, to); });
+    Matrix matrix = {.format = FormatOf(source_, name, wanted),
+                     .rows = rows,
+                     .cols = cols,
+                     .sparse_inputs = sparse_inputs};
+    void* const to = Take(backend_->PackedBytes(matrix));
+    if (to == nullptr) return {};
+    status_.Update(PackStored(backend_, source_, name, to, matrix));
+    matrix.data = to;
+    return matrix;
   }
 
   // A factor stored [inputs, outputs].
   Matrix Factor(const std::string& name) {
     const auto [cols, rows] = Axes(name);
-    return Pack(name, {.rows = rows, .cols = cols},
-                [&, rows = rows, cols = cols](absl::Span<uint16_t> to) {
-                  std::vector<uint16_t> stored(to.size());
-                  source_.CopyBf16(name, absl::MakeSpan(stored));
-                  for (size_t i = 0; i < static_cast<size_t>(cols); ++i) {
-                    for (size_t o = 0; o < static_cast<size_t>(rows); ++o) {
-                      to[o * cols + i] = stored[i * rows + o];
-                    }
-                  }
-                });
+    Matrix matrix = {.rows = rows, .cols = cols};
+    void* const to = Take(backend_->PackedBytes(matrix));
+    if (to == nullptr) return {};
+    std::vector<uint16_t> stored(Elements(name)), host(stored.size());
+    source_.CopyBf16(name, absl::MakeSpan(stored));
+    const size_t outputs = static_cast<size_t>(rows), inputs = static_cast<size_t>(cols);
+    for (size_t i = 0; i < inputs; ++i) {
+      for (size_t o = 0; o < outputs; ++o) host[o * inputs + i] = stored[i * outputs + o];
+    }
+    if (!backend_->Pack(to, matrix, host.data()))
+      status_.Update(NoMemoryToPack(*backend_, name, matrix, kSmaller));
+    matrix.data = to;
+    return matrix;
   }
 
  private:
@@ -87,28 +140,19 @@ class Arena final {
     return count;
   }
   uint8_t* Take(size_t bytes) {
-    uint8_t* at = memory_ == nullptr ? nullptr : memory_ + used_;
+    uint8_t* at = memory_ == nullptr || !status_.ok() ? nullptr : memory_ + used_;
     used_ += Align(bytes);
     return at;
-  }
-  template <class Fill>
-  Matrix Pack(const std::string& name, Matrix matrix, const Fill& fill) {
-    uint8_t* to = Take(backend_->PackedBytes(matrix));
-    if (to == nullptr) return {};
-    std::vector<uint16_t> host(Elements(name));
-    fill(absl::MakeSpan(host));
-    backend_->Pack(to, matrix, host.data());
-    matrix.data = to;
-    return matrix;
   }
 
   Backend* backend_;
   const WeightsSource& source_;
   uint8_t* memory_;
   size_t used_ = 0;
+  absl::Status status_;
 };
 
-LayerWeights PlaceLayer(Arena& arena, int index, WeightFormat format) {
+LayerWeights PlaceLayer(Arena& arena, int index, std::optional<WeightFormat> format) {
   const std::string block = absl::StrCat("blocks.", index, ".");
   const std::string att = block + "att.";
   LayerWeights layer;
@@ -146,12 +190,23 @@ LayerWeights PlaceLayer(Arena& arena, int index, WeightFormat format) {
   return layer;
 }
 
-ModelWeights::Layers PlaceLayers(Arena& arena, const ModelConfig& config, WeightFormat format) {
+ModelWeights::Layers PlaceLayers(Arena& arena, const ModelConfig& config,
+                                 std::optional<WeightFormat> format) {
   ModelWeights::Layers all;
   for (int i = 0; i < config.layers; ++i) all.layers.push_back(PlaceLayer(arena, i, format));
   all.ln_out_weight = arena.Vector("ln_out.weight");
   all.ln_out_bias = arena.Vector("ln_out.bias");
   return all;
+}
+
+size_t EmbeddingBytes(const ModelConfig& config) {
+  return static_cast<size_t>(config.vocab) * static_cast<size_t>(config.width) * sizeof(float);
+}
+
+Matrix HeadShape(const WeightsSource& source, const WeightsOptions& options) {
+  return {.format = FormatOf(source, "head.weight", options.head),
+          .rows = source.config().vocab,
+          .cols = source.config().width};
 }
 
 // LN0 of one embedding row, in place.
@@ -205,18 +260,18 @@ absl::Status ModelWeights::Impl::LoadLayers(const WeightsSource& source) {
   PlaceLayers(measure, config, options.matrices);
   void* memory = backend->Allocate(measure.bytes());
   if (memory == nullptr)
-    return NoMemory(backend, "the weights of the layers", measure.bytes(),
+    return NoMemory(*backend, "the weights of the layers", measure.bytes(),
                     "use a smaller format with --weights, or a smaller model");
   Arena arena(backend, source, memory);
   layers = PlaceLayers(arena, config, options.matrices);
-  return absl::OkStatus();
+  return arena.status();
 }
 
 absl::Status ModelWeights::Impl::LoadEmbedding(const WeightsSource& source) {
-  const size_t bytes = static_cast<size_t>(config.vocab) * config.width * sizeof(float);
+  const size_t bytes = EmbeddingBytes(config);
   void* memory = backend->AllocateExported(bytes, &embedding_handle);
   if (memory == nullptr)
-    return NoMemory(backend, "the embedding table's shared pages", bytes,
+    return NoMemory(*backend, "the embedding table's shared pages", bytes,
                     "leave it more with --weights of a smaller format");
   const std::vector<float> table = EmbeddingTable(source);
   backend->CopyIn(memory, table.data(), bytes);
@@ -228,20 +283,27 @@ absl::Status ModelWeights::Impl::LoadEmbedding(const WeightsSource& source) {
 }
 
 absl::Status ModelWeights::Impl::LoadHead(const WeightsSource& source) {
-  head = {.format = options.head, .rows = config.vocab, .cols = config.width};
+  head = HeadShape(source, options);
   const size_t bytes = backend->PackedBytes(head);
   void* memory = backend->AllocateExported(bytes, &head_handle);
   if (memory == nullptr)
-    return NoMemory(backend, "the head's shared pages", bytes,
+    return NoMemory(*backend, "the head's shared pages", bytes,
                     "use a smaller format with --head-weights or --weights");
-  std::vector<uint16_t> host(static_cast<size_t>(config.vocab) * config.width);
-  source.CopyBf16("head.weight", absl::MakeSpan(host));
-  backend->Pack(memory, head, host.data());
+  RETURN_IF_ERROR(PackStored(backend, source, "head.weight", memory, head));
   head.data = memory;
   if (!backend->SealForReaders(head_handle)) {
     return absl::InternalError("the shared head could not be sealed against writing");
   }
   return absl::OkStatus();
+}
+
+ModelWeights::Bytes ModelWeights::Measure(Backend* backend, const WeightsSource& source,
+                                          const WeightsOptions& options) {
+  Arena layers(backend, source, nullptr);
+  PlaceLayers(layers, source.config(), options.matrices);
+  return {.layers = layers.bytes(),
+          .embedding = EmbeddingBytes(source.config()),
+          .head = backend->PackedBytes(HeadShape(source, options))};
 }
 
 ModelWeights::ModelWeights(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -250,6 +312,7 @@ ModelWeights::~ModelWeights() = default;
 absl::StatusOr<std::unique_ptr<ModelWeights>> ModelWeights::Load(Backend* backend,
                                                                  const WeightsSource& source,
                                                                  const WeightsOptions& options) {
+  RETURN_IF_ERROR(CheckFormats(source, options));
   auto impl = std::make_unique<Impl>();
   impl->backend = backend;
   impl->config = source.config();
@@ -280,11 +343,26 @@ Backend* ModelWeights::backend() const { return impl_->backend; }
 const ModelConfig& ModelWeights::config() const { return impl_->config; }
 uint64_t ModelWeights::hash() const { return impl_->hash; }
 const std::string& ModelWeights::name() const { return impl_->name; }
-const WeightsOptions& ModelWeights::options() const { return impl_->options; }
 const float* ModelWeights::embedding() const { return impl_->embedding; }
 const Matrix& ModelWeights::head() const { return impl_->head; }
 const ExportHandle& ModelWeights::embedding_handle() const { return impl_->embedding_handle; }
 const ExportHandle& ModelWeights::head_handle() const { return impl_->head_handle; }
 const ModelWeights::Layers& ModelWeights::layers() const { return impl_->layers; }
+
+std::string ModelWeights::FormatText() const {
+  std::set<WeightFormat> formats;
+  for (const LayerWeights& layer : impl_->layers.layers) {
+    for (const Matrix* matrix : {&layer.receptance, &layer.key, &layer.value, &layer.output,
+                                 &layer.ffn_key, &layer.ffn_value}) {
+      formats.insert(matrix->format);
+    }
+  }
+  std::string text;
+  for (const WeightFormat format : formats)
+    absl::StrAppend(&text, text.empty() ? "" : "+", WeightFormatName(format));
+  if (impl_->head.format != WeightFormat::kBf16)
+    absl::StrAppend(&text, ", head ", WeightFormatName(impl_->head.format));
+  return text;
+}
 
 }  // namespace tandem

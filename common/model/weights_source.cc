@@ -13,6 +13,8 @@
 #include "common/base/status_macros.h"
 #include "common/model/layout.h"
 #include "common/model/tensor_convert.h"
+#include "common/model/weight_format.h"
+#include "kernels/linear/quantize.h"
 
 namespace tandem {
 namespace {
@@ -42,6 +44,10 @@ bool IsLayerZeroValue(const TensorRule& rule, int layer) {
          (rule.suffix == "att.v0" || rule.suffix == "att.v1" || rule.suffix == "att.v2");
 }
 
+bool MayBeQuantised(const TensorRule& rule) {
+  return rule.part == Part::kMatrix || rule.suffix == "head.weight";
+}
+
 bool IsEmbeddingNorm(const TensorRule& rule) { return absl::StartsWith(rule.suffix, "ln0."); }
 
 std::vector<int64_t> ExpectedShape(const TensorRule& rule, const ModelConfig& config) {
@@ -61,6 +67,30 @@ std::vector<int64_t> CanonicalShape(const TensorInfo& info, const TensorRule& ru
     return shape;
   }
   return Squeeze(info.shape, Rank(rule));
+}
+
+absl::Status CheckValues(const QuantisedMatrix& stored) {
+  if (stored.format != WeightFormat::kBf16) return CheckQuantisedValues(stored);
+  const TensorInfo& info = *stored.codes;
+  if (!IsLoadable(info.dtype)) {
+    return Refuse(info.file, info.name,
+                  absl::StrCat("type ", DTypeName(info.dtype), "; expected bf16, fp16 or fp32"));
+  }
+  return CheckFinite(info);
+}
+
+// What a quantised matrix has besides its first tensor.
+void HashScales(const QuantisedMatrix& stored, Hasher& hasher) {
+  if (stored.low != nullptr) hasher.Update(stored.low->bytes);
+  hasher.Update(absl::StrCat(DTypeName(stored.scale->dtype), ";"));
+  hasher.Update(stored.scale->bytes);
+}
+
+// Codes and scales of a matrix [N, K].
+int64_t QuantisedBytes(WeightFormat format, const std::vector<int64_t>& shape) {
+  const int64_t count = shape[0] * shape[1];
+  if (format == WeightFormat::kInt6) return count * 3 / 4 + count / kInt6Group * 2;
+  return count + shape[0] * 4;
 }
 
 // A scheme that left plain weights behind: the values are rounded (usable) or wrong.
@@ -93,6 +123,7 @@ absl::StatusOr<std::unique_ptr<WeightsSource>> WeightsSource::Open(const std::st
     ASSIGN_OR_RETURN(source->config_.embedding_normed, HfEmbeddingNormed(hf_config));
   }
   RETURN_IF_ERROR(source->MapNames());
+  RETURN_IF_ERROR(source->AssembleMatrices());
   RETURN_IF_ERROR(source->CheckPresent());
   RETURN_IF_ERROR(source->DeriveConfig());
   RETURN_IF_ERROR(source->CheckShapes());
@@ -111,17 +142,42 @@ absl::Status WeightsSource::MapNames() {
   RETURN_IF_ERROR(CheckScheme(*file_));
   ASSIGN_OR_RETURN(const Layout layout, DetectLayout(*file_));
   for (const TensorInfo& info : file_->tensors()) {
-    const auto name = ToCanonical(layout, info.name);
+    const auto [matrix, which] = SplitMatrixTensor(info.name);
+    const auto name = ToCanonical(layout, matrix);
     if (!name.has_value()) {
       return Refuse(info.file, info.name, "RWKV-7 has no tensor of this name; expected none");
     }
     const TensorRule& rule = *name->rule;
-    const bool transpose = layout == Layout::kFla && rule.transposed_in_fla;
-    entries_[PthName(rule, name->layer)] = {.info = &info,
-                                            .rule = &rule,
-                                            .layer = name->layer,
-                                            .transpose = transpose,
-                                            .shape = CanonicalShape(info, rule, transpose)};
+    if (which != MatrixTensor::kPlain && !MayBeQuantised(rule)) {
+      return Refuse(info.file, info.name,
+                    absl::StrCat("part of a quantised tensor; expected ", matrix,
+                                 " in bf16, fp16 or fp32: only the six matrices of a layer and the "
+                                 "head may be quantised"));
+    }
+    Entry& entry = entries_[PthName(rule, name->layer)];
+    entry.found[static_cast<size_t>(which)] = &info;
+    entry.rule = &rule;
+    entry.layer = name->layer;
+    entry.transpose = layout == Layout::kFla && rule.transposed_in_fla;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WeightsSource::AssembleMatrices() {
+  for (auto& [name, entry] : entries_) {
+    if (MayBeQuantised(*entry.rule)) {
+      ASSIGN_OR_RETURN(entry.stored, AssembleMatrix(entry.found));
+    } else {
+      entry.stored.codes = entry.found[static_cast<size_t>(MatrixTensor::kPlain)];
+    }
+    entry.info = entry.stored.codes;
+    entry.shape = CanonicalShape(*entry.info, *entry.rule, entry.transpose);
+    if (entry.stored.format != WeightFormat::kInt6) continue;
+    if (entry.rule->part != Part::kMatrix) {
+      return Refuse(entry.info->file, entry.info->name,
+                    "a head of int6; expected bf16, fp8 or int8: logits need more than 6 bits");
+    }
+    if (entry.shape.size() == 2) entry.shape[1] *= 2;
   }
   return absl::OkStatus();
 }
@@ -185,6 +241,11 @@ absl::Status WeightsSource::DeriveConfig() {
 absl::Status WeightsSource::CheckShapes() const {
   for (const auto& [name, entry] : entries_) {
     std::vector<int64_t> expected = ExpectedShape(*entry.rule, config_);
+    if (entry.stored.format != WeightFormat::kBf16) {
+      RETURN_IF_ERROR(
+          CheckQuantisedShapes(entry.stored, expected[0], expected[1], file_->quant_scheme()));
+      continue;
+    }
     if (entry.shape == expected) continue;
     // A model of one layer may keep a v0 or v2 beside no v1: no rank to compare with, and never
     // read.
@@ -212,28 +273,41 @@ void WeightsSource::DropUnread() {
 absl::Status WeightsSource::ReadValues() {
   Hasher hasher;
   if (config_.embedding_normed) hasher.Update("embedding_normed;");
-  std::map<Part, std::pair<int64_t, std::set<std::string>>> parts;
+  struct Content {
+    int64_t parameters = 0;
+    std::set<std::string> types;
+    int64_t bytes = 0;
+  };
+  std::map<Part, Content> parts;
   for (const auto& [name, entry] : entries_) {
+    RETURN_IF_ERROR(CheckValues(entry.stored));
     const TensorInfo& info = *entry.info;
-    if (!IsLoadable(info.dtype)) {
-      return Refuse(info.file, info.name,
-                    absl::StrCat("type ", DTypeName(info.dtype),
-                                 "; this build loads bf16, fp16 and fp32 only"));
-    }
-    RETURN_IF_ERROR(CheckFinite(info));
-    const std::string type(DTypeName(info.dtype));
+    const bool quantised = entry.stored.format != WeightFormat::kBf16;
+    const std::string type(quantised ? WeightFormatName(entry.stored.format)
+                                     : DTypeName(info.dtype));
     hasher.Update(absl::StrCat(name, " ", type, " ", ShapeString(entry.shape), ";"));
     hasher.Update(entry.transpose ? absl::MakeConstSpan(TransposedBytes(info)) : info.bytes);
-    auto& [parameters, types] = parts[entry.rule->part];
-    const auto count = static_cast<int64_t>(info.bytes.size() / DTypeSize(info.dtype));
+    if (quantised) HashScales(entry.stored, hasher);
+    integer_rounded_ += HoldsIntegersOnly(entry.stored) ? 1 : 0;
+    auto& [parameters, types, bytes] = parts[entry.rule->part];
+    int64_t count = 1;
+    for (const int64_t axis : entry.shape) count *= axis;
     parameters += count;
     parameter_count_ += count;
     types.insert(type);
+    const bool wide = entry.rule->part == Part::kVector || name == "emb.weight";
+    bytes += quantised ? QuantisedBytes(entry.stored.format, entry.shape) : count * (wide ? 4 : 2);
+  }
+  if (integer_rounded_ > 0) {
+    LOG(WARNING) << path_.checkpoint << ": " << integer_rounded_
+                 << " fp8 matrices hold integers only: they were rounded twice, and weights below "
+                    "1.8 % of the largest have lost precision";
   }
   for (const auto& [part, content] : parts) {
     components_.push_back({.name = std::string(PartName(part)),
-                           .parameters = content.first,
-                           .dtype = absl::StrJoin(content.second, "+")});
+                           .parameters = content.parameters,
+                           .dtype = absl::StrJoin(content.types, "+"),
+                           .loaded_bytes = content.bytes});
   }
   content_hash_ = hasher.Digest();
   return absl::OkStatus();
@@ -260,6 +334,14 @@ const std::vector<int64_t>& WeightsSource::Shape(absl::string_view name) const {
 }
 
 DType WeightsSource::dtype(absl::string_view name) const { return Get(name).info->dtype; }
+
+WeightFormat WeightsSource::format(absl::string_view name) const { return Get(name).stored.format; }
+
+StoredCodes WeightsSource::Codes(absl::string_view name) const {
+  const Entry& entry = Get(name);
+  return StoredCodes(entry.stored, static_cast<int>(entry.shape[0]),
+                     static_cast<int>(entry.shape[1]));
+}
 
 std::vector<float> WeightsSource::ReadFp32(absl::string_view name) const {
   const TensorInfo& info = *Get(name).info;

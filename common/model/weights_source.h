@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "common/model/config.h"
 #include "common/model/model_path.h"
+#include "common/model/quantised.h"
 #include "common/model/tensor_file.h"
 
 namespace tandem {
@@ -22,7 +23,10 @@ struct TensorRule;
 struct WeightsComponent {
   std::string name;
   int64_t parameters = 0;
-  std::string dtype;  // of the file: "bf16", or "bf16+fp32" when mixed
+  std::string dtype;  // of the file: "bf16", "fp8", or "bf16+fp8" when mixed
+  // In backend memory when loaded as the file is, besides padding: matrices and factors in 2 bytes
+  // or their own format, vectors and the embedding in 4.
+  int64_t loaded_bytes = 0;
 };
 
 // A checkpoint that has been checked as a whole: an RWKV-7 model with every tensor present, of the
@@ -57,9 +61,17 @@ class WeightsSource final {
   // Canonical names, sorted.
   std::vector<std::string> names() const;
   bool Has(absl::string_view name) const;
-  // The three below CHECK that the tensor exists.
+  // Those below CHECK that the tensor exists.
   const std::vector<int64_t>& Shape(absl::string_view name) const;
-  DType dtype(absl::string_view name) const;
+  DType dtype(absl::string_view name) const;  // in the file; of a quantised matrix, of its codes
+  // Of a matrix that the file has quantised its format; Bf16 for every other tensor.
+  WeightFormat format(absl::string_view name) const;
+  // The values of a quantised matrix (CHECKed) as they are.
+  StoredCodes Codes(absl::string_view name) const;
+  // Matrices of fp8 that were rounded to integers first, so that weights below 1.8 % of a matrix's
+  // or output's largest have lost precision.
+  int integer_rounded() const { return integer_rounded_; }
+  // The rest is for tensors that are not quantised (CHECKed).
   std::vector<float> ReadFp32(absl::string_view name) const;  // row-major, Shape(name)
   // Copies into `out`, whose size must be the product of Shape(name) (CHECKed). bf16 bits: exact
   // from bf16, rounded to nearest even from fp16 and fp32.
@@ -68,7 +80,9 @@ class WeightsSource final {
 
  private:
   struct Entry {
-    const TensorInfo* info = nullptr;
+    MatrixTensors found = {};
+    QuantisedMatrix stored;
+    const TensorInfo* info = nullptr;  // stored.codes
     const TensorRule* rule = nullptr;
     int layer = -1;  // -1 for a tensor of the model
     bool transpose = false;
@@ -77,6 +91,7 @@ class WeightsSource final {
   WeightsSource(ModelPath path, std::unique_ptr<TensorFile> file);
   // The steps of Open, in this order.
   absl::Status MapNames();
+  absl::Status AssembleMatrices();
   absl::Status CheckPresent();
   absl::Status DeriveConfig();
   absl::Status CheckShapes() const;
@@ -91,6 +106,7 @@ class WeightsSource final {
   ModelConfig config_;
   uint64_t content_hash_ = 0;
   int64_t parameter_count_ = 0;
+  int integer_rounded_ = 0;
   std::vector<WeightsComponent> components_;
 };
 

@@ -42,6 +42,18 @@ void PackCodes(void* to, const uint16_t* bf16, int rows, int cols) {
   }
 }
 
+// The same from codes as they are.
+inline void PackStoredCodes(void* to, const MatrixCodes& stored, int rows, int cols) {
+  uint8_t* codes = static_cast<uint8_t*>(to);
+  std::memset(to, 0, CodesPackedBytes(rows, cols));
+  std::memcpy(codes + CodeBytes(rows, cols), stored.scales,
+              static_cast<size_t>(rows) * sizeof(float));
+  for (int row = 0; row < rows; ++row) {
+    const uint8_t* from = stored.codes + static_cast<size_t>(row) * cols;
+    for (int col = 0; col < cols; ++col) codes[CodeIndex(row, col, cols)] = from[col];
+  }
+}
+
 template <class Format>
 float UnpackCodesRow(const Matrix& matrix, int row, float* to) {
   const uint8_t* codes = static_cast<const uint8_t*>(matrix.data);

@@ -11,6 +11,7 @@ namespace tandem {
 struct LinearFormatCpu {
   size_t (*packed_bytes)(int rows, int cols);
   void (*pack)(void* to, const uint16_t* bf16, int rows, int cols);
+  void (*pack_codes)(void* to, const MatrixCodes& codes, int rows, int cols);  // null for Bf16
   float (*unpack_row)(const Matrix& matrix, int row, float* to);
   void (*part)(const LinearArgs& args, int first_block, int end_block, int first_row, int end_row);
 };

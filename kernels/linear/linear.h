@@ -28,6 +28,15 @@ struct Matrix {
   const void* data = nullptr;
 };
 
+// A matrix [N, K] that is rounded already (kernels/linear/quantize.h), as it is before packing. A
+// weight is its code's value times its scale.
+struct MatrixCodes {
+  // [N, K]: E4M3 without NaN of Fp8, two's complement in +-127 of Int8, u of Int6 in 1 ... 63
+  const uint8_t* codes = nullptr;
+  const float* scales = nullptr;           // [N], of Fp8 and Int8
+  const uint16_t* group_scales = nullptr;  // [N, ceil(K / 64)] bf16, of Int6
+};
+
 // What happens to a finished sum before it is stored.
 enum class Epilogue : int32_t {
   kStore,       // y = s

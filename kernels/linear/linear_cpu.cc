@@ -86,6 +86,10 @@ void LinearPack(void* to, WeightFormat format, const uint16_t* bf16, int rows, i
   Format(format).pack(to, bf16, rows, cols);
 }
 
+void LinearPackCodes(void* to, WeightFormat format, const MatrixCodes& codes, int rows, int cols) {
+  Format(format).pack_codes(to, codes, rows, cols);
+}
+
 float LinearUnpackRow(const Matrix& matrix, int row, float* to) {
   return Format(matrix.format).unpack_row(matrix, row, to);
 }

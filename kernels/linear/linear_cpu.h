@@ -17,6 +17,7 @@ inline int LinearBlocks(int rows) { return (rows + kLinearBlock - 1) / kLinearBl
 // The CPU layout of a matrix; see kernels/linear/<format>/ for its bytes.
 size_t LinearPackedBytes(WeightFormat format, int rows, int cols);
 void LinearPack(void* to, WeightFormat format, const uint16_t* bf16, int rows, int cols);
+void LinearPackCodes(void* to, WeightFormat format, const MatrixCodes& codes, int rows, int cols);
 // Row `row` of a packed matrix: what its sums run over into to[cols]; the result is what a finished
 // sum is multiplied by, 1 for formats without a scale per output.
 float LinearUnpackRow(const Matrix& matrix, int row, float* to);

@@ -8,9 +8,12 @@
 
 namespace tandem {
 
-// The CUDA layouts of a matrix: bytes, and packing from bf16 [rows, cols] in device memory.
+// The CUDA layouts of a matrix: bytes, and packing from bf16 [rows, cols] or from codes in
+// device memory.
 size_t LinearPackedBytesCuda(const Matrix& shape);
 void LinearPackCuda(void* to, const Matrix& shape, const uint16_t* bf16, const DeviceCuda& device);
+void LinearPackCodesCuda(void* to, const Matrix& shape, const MatrixCodes& codes,
+                         const DeviceCuda& device);
 
 void LinearCuda(const LinearArgs& args, const DeviceCuda& device);
 

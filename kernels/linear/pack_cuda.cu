@@ -46,6 +46,12 @@ __global__ void RowScaleKernel(const uint16_t* bf16, int rows, int cols, float l
   if (threadIdx.x % kWarp == 0) scales[row] = ScaleOf(largest, limit);
 }
 
+// scales[padded]: those of the rows, 1 beyond them, as RowScaleKernel has it.
+__global__ void StoredScaleKernel(const float* stored, int rows, float* scales, int padded) {
+  const int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (row < padded) scales[row] = row < rows ? stored[row] : 1.0f;
+}
+
 // A piece of a matrix and its codes, in shared memory: kRows outputs, kCols inputs.
 template <int kRows, int kCols>
 struct Piece {
@@ -80,6 +86,28 @@ __device__ void LoadPiece(Piece<kRows, kCols>* piece, const uint16_t* bf16, int 
   for (int i = threadIdx.x; i < kRows * kCols; i += kPackThreads) {
     uint16_t& code = piece->codes[i / kCols][i % kCols];
     code = Quantize<kFormat>(code, piece->scales[i / kCols]);
+  }
+  __syncthreads();
+}
+
+// The same from codes as they are.
+template <WeightFormat kFormat, int kRows, int kCols>
+__device__ void LoadPiece(Piece<kRows, kCols>* piece, const MatrixCodes& stored, int rows, int cols,
+                          int first_row, int first_col, const float*) {
+  constexpr uint16_t kZero = kFormat == WeightFormat::kInt6 ? kInt6Zero : 0;
+  for (int i = threadIdx.x; i < kRows * kCols; i += kPackThreads) {
+    const int r = i / kCols, c = i % kCols, row = first_row + r, col = first_col + c;
+    const bool present = row < rows && col < cols;
+    piece->codes[r][c] = present ? stored.codes[static_cast<size_t>(row) * cols + col] : kZero;
+  }
+  if constexpr (kFormat == WeightFormat::kInt6) {
+    static_assert(kCols == kInt6Group);
+    for (int r = threadIdx.x; r < kRows; r += kPackThreads) {
+      const int row = first_row + r;
+      const size_t group = static_cast<size_t>(row) * CeilDiv(cols, kInt6Group) +
+                           static_cast<size_t>(first_col / kInt6Group);
+      piece->int6_scales[r] = row < rows ? stored.group_scales[group] : Int6Scale(0.0f);
+    }
   }
   __syncthreads();
 }
@@ -125,13 +153,13 @@ __device__ uint32_t DenseWord(const Codes& piece, int word) {
 }
 
 // to [tiles][steps][kBytes]; blockIdx.x: step, blockIdx.y: tile.
-template <WeightFormat kFormat>
-__global__ void PackDenseKernel(uint32_t* to, const uint16_t* bf16, int rows, int cols,
+template <WeightFormat kFormat, class Source>
+__global__ void PackDenseKernel(uint32_t* to, const Source source, int rows, int cols,
                                 const float* row_scales) {
   using Step = DenseStep<kFormat>;
   __shared__ Piece<kTileOutputs, Step::kInputs> piece;
   const int tile = static_cast<int>(blockIdx.y), step = static_cast<int>(blockIdx.x);
-  LoadPiece<kFormat>(&piece, bf16, rows, cols, tile * kTileOutputs, step * Step::kInputs,
+  LoadPiece<kFormat>(&piece, source, rows, cols, tile * kTileOutputs, step * Step::kInputs,
                      row_scales);
   constexpr int kWords = Step::kBytes / 4;
   uint32_t* words = to + (static_cast<size_t>(tile) * gridDim.x + step) * kWords;
@@ -165,12 +193,12 @@ __device__ uint32_t SparseWord(const Codes& piece, int neuron, int word) {
 
 // to [F][tiles][kBytes]; int6_scales [F / 64][tiles * 128]; blockIdx.x: neuron block, blockIdx.y:
 // channel tile.
-template <WeightFormat kFormat>
-__global__ void PackSparseKernel(uint32_t* to, uint16_t* int6_scales, const uint16_t* bf16,
+template <WeightFormat kFormat, class Source>
+__global__ void PackSparseKernel(uint32_t* to, uint16_t* int6_scales, const Source source,
                                  int channels, int neurons, const float* row_scales) {
   __shared__ Piece<kChannelTile, kNeuronBlock> piece;
   const int tile = static_cast<int>(blockIdx.y), block = static_cast<int>(blockIdx.x);
-  LoadPiece<kFormat>(&piece, bf16, channels, neurons, tile * kChannelTile, block * kNeuronBlock,
+  LoadPiece<kFormat>(&piece, source, channels, neurons, tile * kChannelTile, block * kNeuronBlock,
                      row_scales);
   constexpr int kWords = SparseTile<kFormat>::kBytes / 4;
   for (int i = threadIdx.x; i < kNeuronBlock * kWords; i += kPackThreads) {
@@ -210,30 +238,41 @@ Layout LayoutOf(const Matrix& shape) {
   return {.codes = codes, .padded_rows = padded, .scales = scales};
 }
 
-template <WeightFormat kFormat>
-void PackAs(void* to, const Matrix& shape, const uint16_t* bf16, const DeviceCuda& device) {
+void PlaceRowScales(const Matrix& shape, const uint16_t* bf16, const DeviceCuda& device,
+                    float* scales, int padded) {
+  const float limit = shape.format == WeightFormat::kFp8 ? 448.0f : 127.0f;
+  const int blocks = CeilDiv(padded, kPackThreads / kWarp);
+  Launch(device, RowScaleKernel, dim3(static_cast<unsigned>(blocks)), dim3(kPackThreads), 0, bf16,
+         shape.rows, shape.cols, limit, scales, padded);
+}
+void PlaceRowScales(const Matrix& shape, const MatrixCodes& stored, const DeviceCuda& device,
+                    float* scales, int padded) {
+  const int blocks = CeilDiv(padded, kPackThreads);
+  Launch(device, StoredScaleKernel, dim3(static_cast<unsigned>(blocks)), dim3(kPackThreads), 0,
+         stored.scales, shape.rows, scales, padded);
+}
+
+template <WeightFormat kFormat, class Source>
+void PackAs(void* to, const Matrix& shape, const Source& source, const DeviceCuda& device) {
   const Layout layout = LayoutOf<kFormat>(shape);
   uint8_t* after = static_cast<uint8_t*>(to) + layout.codes;
   float* row_scales = nullptr;
   if constexpr (DenseStep<kFormat>::kRowScale) {
     row_scales = reinterpret_cast<float*>(after);
-    const float limit = kFormat == WeightFormat::kFp8 ? 448.0f : 127.0f;
-    const int blocks = CeilDiv(layout.padded_rows, kPackThreads / kWarp);
-    Launch(device, RowScaleKernel, dim3(static_cast<unsigned>(blocks)), dim3(kPackThreads), 0, bf16,
-           shape.rows, shape.cols, limit, row_scales, layout.padded_rows);
+    PlaceRowScales(shape, source, device, row_scales, layout.padded_rows);
   }
   uint32_t* words = static_cast<uint32_t*>(to);
   if (shape.sparse_inputs) {
     const dim3 grid(static_cast<unsigned>(CeilDiv(shape.cols, kNeuronBlock)),
                     static_cast<unsigned>(layout.padded_rows / kChannelTile));
-    Launch(device, PackSparseKernel<kFormat>, grid, dim3(kPackThreads), 0, words,
-           reinterpret_cast<uint16_t*>(after), bf16, shape.rows, shape.cols,
+    Launch(device, PackSparseKernel<kFormat, Source>, grid, dim3(kPackThreads), 0, words,
+           reinterpret_cast<uint16_t*>(after), source, shape.rows, shape.cols,
            static_cast<const float*>(row_scales));
   } else {
     const dim3 grid(static_cast<unsigned>(CeilDiv(shape.cols, DenseStep<kFormat>::kInputs)),
                     static_cast<unsigned>(layout.padded_rows / kTileOutputs));
-    Launch(device, PackDenseKernel<kFormat>, grid, dim3(kPackThreads), 0, words, bf16, shape.rows,
-           shape.cols, static_cast<const float*>(row_scales));
+    Launch(device, PackDenseKernel<kFormat, Source>, grid, dim3(kPackThreads), 0, words, source,
+           shape.rows, shape.cols, static_cast<const float*>(row_scales));
   }
 }
 
@@ -251,6 +290,14 @@ size_t LinearPackedBytesCuda(const Matrix& shape) {
 void LinearPackCuda(void* to, const Matrix& shape, const uint16_t* bf16, const DeviceCuda& device) {
   WithFormat(shape.format,
              [&](auto tag) { PackAs<decltype(tag)::value>(to, shape, bf16, device); });
+}
+
+void LinearPackCodesCuda(void* to, const Matrix& shape, const MatrixCodes& codes,
+                         const DeviceCuda& device) {
+  WithFormat(shape.format, [&](auto tag) {
+    constexpr WeightFormat kFormat = decltype(tag)::value;
+    if constexpr (kFormat != WeightFormat::kBf16) PackAs<kFormat>(to, shape, codes, device);
+  });
 }
 
 }  // namespace tandem

@@ -18,7 +18,6 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 constexpr size_t kMaxVocabularyFile = 64 << 20;
-constexpr char kVectors[] = "vectors and norms";
 
 struct PublishedSize {
   const char* name;
@@ -118,12 +117,9 @@ std::string SizeClass(int layers, int width, int64_t parameters) {
                          : absl::StrFormat("%.1fB", millions / 1000);
 }
 
-MemoryEstimate EstimateMemory(const ModelConfig& config, int64_t parameters,
-                              int64_t vector_parameters, int max_sequences) {
-  const int64_t embedding = int64_t{config.vocab} * config.width;
-  const int64_t matrices = parameters - vector_parameters - embedding;
+MemoryEstimate EstimateMemory(const ModelConfig& config, int64_t weights, int max_sequences) {
   const int64_t channels = int64_t{max_sequences} * config.layers * config.width;
-  return {.weights = matrices * 2 + (vector_parameters + embedding) * 4,
+  return {.weights = weights,
           // Both token shifts and the wkv state, fp32.
           .state = channels * (2 + kHeadSize) * 4,
           // Both shift inputs and w, k, v, u, b of each provisional token, fp32.
@@ -139,14 +135,13 @@ absl::StatusOr<ModelReport> InspectModel(const std::string& path, const std::str
                      .config = source->config(),
                      .parameters = source->parameter_count(),
                      .components = source->components(),
+                     .integer_rounded = source->integer_rounded(),
                      .vocabulary_file = source->path().vocab,
                      .max_sequences = max_sequences};
   report.size_class = SizeClass(report.config.layers, report.config.width, report.parameters);
-  int64_t vectors = 0;
-  for (const WeightsComponent& component : report.components) {
-    if (component.name == kVectors) vectors = component.parameters;
-  }
-  report.memory = EstimateMemory(report.config, report.parameters, vectors, max_sequences);
+  int64_t weights = 0;
+  for (const WeightsComponent& component : report.components) weights += component.loaded_bytes;
+  report.memory = EstimateMemory(report.config, weights, max_sequences);
   InspectVocabulary(report);
   ASSIGN_OR_RETURN(report.sidecar, InspectSidecar(*source, mtp_path, mtp_force));
   AddSidecarMemory(report.sidecar, max_sequences, report.memory);
@@ -171,6 +166,7 @@ nlohmann::json ReportJson(const ModelReport& report) {
                            {"v", config.value_rank},
                            {"g", config.gate_rank}}},
                          {"parameters", report.parameters},
+                         {"integer_rounded_matrices", report.integer_rounded},
                          {"vocabulary_file", report.vocabulary_file},
                          {"vocabulary_tokens", report.vocabulary_tokens},
                          {"vocabulary_error", report.vocabulary_error},
@@ -214,6 +210,12 @@ std::string ReportText(const ModelReport& report) {
   for (const WeightsComponent& component : report.components) {
     absl::StrAppendFormat(&text, "  %-20s %14d  %s\n", component.name, component.parameters,
                           component.dtype);
+  }
+  if (report.integer_rounded > 0) {
+    absl::StrAppendFormat(&text,
+                          "             %d fp8 matrices were rounded to integers first: weights\n"
+                          "             below 1.8 %% of the largest have lost precision\n",
+                          report.integer_rounded);
   }
   const MemoryEstimate& memory = report.memory;
   absl::StrAppendFormat(&text,

@@ -14,7 +14,7 @@ namespace tandem::cli {
 
 // Bytes of this build's processes for a model, without the scratch memory of a pass.
 struct MemoryEstimate {
-  int64_t weights = 0;          // bf16 matrices, fp32 vectors, fp32 table of LN0(emb)
+  int64_t weights = 0;          // as the file has them, see WeightsComponent::loaded_bytes
   int64_t state = 0;            // of all sequences
   int64_t log = 0;              // rollback logs of all sequences
   int64_t sidecar_weights = 0;  // 0 without a sidecar
@@ -41,6 +41,7 @@ struct ModelReport {
   ModelConfig config = {};
   int64_t parameters = 0;
   std::vector<WeightsComponent> components = {};
+  int integer_rounded = 0;            // matrices of fp8, see WeightsSource
   std::string vocabulary_file = {};   // empty: none
   size_t vocabulary_tokens = 0;       // of a usable file
   std::string vocabulary_error = {};  // why the file is not usable
@@ -58,9 +59,8 @@ absl::StatusOr<ModelReport> InspectModel(const std::string& path, const std::str
 // two digits, as "9.1M".
 std::string SizeClass(int layers, int width, int64_t parameters);
 
-// `vector_parameters`: the "vectors and norms" part.
-MemoryEstimate EstimateMemory(const ModelConfig& config, int64_t parameters,
-                              int64_t vector_parameters, int max_sequences);
+// `weights`: their bytes.
+MemoryEstimate EstimateMemory(const ModelConfig& config, int64_t weights, int max_sequences);
 
 nlohmann::json ReportJson(const ModelReport& report);
 // For people, several lines.

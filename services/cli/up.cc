@@ -12,6 +12,7 @@
 #include "common/base/status_macros.h"
 #include "common/drafter/mtp/mtp_path.h"
 #include "common/model/model_path.h"
+#include "common/model/weight_format.h"
 #include "services/cli/command.h"
 #include "services/cli/group.h"
 #include "services/cli/option_values.h"
@@ -149,11 +150,12 @@ void AddPassThroughOptions(CLI::App& app, UpOptions& options) {
                              std::vector<std::string> accepted, const char* help) {
     app.add_option(name, value, help)->check(CLI::IsMember(std::move(accepted)));
   };
-  format("--weights", options.weights, {"bf16", "fp8", "int8", "int6"},
-         "Format of the model's large matrices");
-  format("--head-weights", options.head_weights, {"bf16", "fp8", "int8"}, "Format of its head");
-  format("--draft-weights", options.draft_weights, {"bf16", "fp8", "int8", "int6"},
-         "Format of the sidecar's matrices");
+  std::vector<std::string> matrices = WeightFormatNames(AllWeightFormats());
+  std::vector<std::string> head = WeightFormatNames(HeadWeightFormats());
+  format("--draft-weights", options.draft_weights, matrices, "Format of the sidecar's matrices");
+  for (std::vector<std::string>* names : {&matrices, &head}) names->push_back(kAsTheFileIs);
+  format("--weights", options.weights, std::move(matrices), "Format of the model's large matrices");
+  format("--head-weights", options.head_weights, std::move(head), "Format of its head");
   count("--threads", options.threads, 0,
         "Compute threads of verifier and drafter; 0: one per core");
   count("--max-sequences", options.max_sequences, 1, "Replies generated at the same time");

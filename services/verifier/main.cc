@@ -17,9 +17,11 @@ ABSL_FLAG(std::string, ready_file, "", "written, as JSON with the bound addresse
 ABSL_FLAG(std::string, backend, "auto",
           "where the base model runs: cpu, cuda, or auto, which takes a GPU if there is one");
 ABSL_FLAG(int, threads, 0, "threads of the CPU backend; 0: one per core");
-ABSL_FLAG(std::string, weights, "bf16",
-          "format of the attention and channel-mix matrices: bf16, fp8, int8 or int6");
-ABSL_FLAG(std::string, head_weights, "bf16", "format of the head: bf16, fp8 or int8");
+ABSL_FLAG(std::string, weights, tandem::kAsTheFileIs,
+          "format of the attention and channel-mix matrices: file, as it has them, or bf16, fp8, "
+          "int8 or int6, to which those that it has not quantised are rounded");
+ABSL_FLAG(std::string, head_weights, tandem::kAsTheFileIs,
+          "format of the head: file, bf16, fp8 or int8");
 ABSL_FLAG(std::string, draft_weights, "bf16",
           "with --handoff=inprocess, format of the sidecar's matrices: bf16, fp8, int8 or int6");
 ABSL_FLAG(std::string, handoff, "auto", "hand-off to the drafter: auto, host, inprocess or device");
@@ -82,11 +84,12 @@ absl::StatusOr<VerifierOptions> ReadFlags() {
   options.max_request_time = absl::GetFlag(FLAGS_max_request_time);
   options.drain_timeout = absl::GetFlag(FLAGS_drain_timeout);
   options.stall_limit = absl::GetFlag(FLAGS_stall_limit);
-  ASSIGN_OR_RETURN(options.weights.matrices,
-                   ParseWeightFormat("weights", absl::GetFlag(FLAGS_weights), AllWeightFormats()));
   ASSIGN_OR_RETURN(
-      options.weights.head,
-      ParseWeightFormat("head-weights", absl::GetFlag(FLAGS_head_weights), HeadWeightFormats()));
+      options.weights.matrices,
+      ParseFileWeightFormat("weights", absl::GetFlag(FLAGS_weights), AllWeightFormats()));
+  ASSIGN_OR_RETURN(options.weights.head,
+                   ParseFileWeightFormat("head-weights", absl::GetFlag(FLAGS_head_weights),
+                                         HeadWeightFormats()));
   ASSIGN_OR_RETURN(
       options.draft_weights,
       ParseWeightFormat("draft-weights", absl::GetFlag(FLAGS_draft_weights), AllWeightFormats()));

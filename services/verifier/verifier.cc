@@ -12,7 +12,6 @@
 #include "common/drafter/mtp/mtp_path.h"
 #include "common/metrics/metrics.h"
 #include "common/model/open_backend.h"
-#include "common/model/weight_format.h"
 #include "common/model/weights_source.h"
 #include "common/rpc/server.h"
 #include "common/rpc/validate.h"
@@ -61,6 +60,8 @@ absl::StatusOr<Loaded> Load(const VerifierOptions& options) {
   LOG(INFO) << "backend " << backend->name()
             << (loaded.device.device_name.empty() ? "" : " on " + loaded.device.device_name);
   ASSIGN_OR_RETURN(loaded.source, WeightsSource::Open(options.model));
+  for (const WeightsComponent& part : loaded.source->components())
+    LOG(INFO) << loaded.source->path().checkpoint << ": " << part.name << " of " << part.dtype;
   ASSIGN_OR_RETURN(loaded.weights, ModelWeights::Load(backend, *loaded.source, options.weights));
   loaded.model = std::make_unique<Rwkv7>(loaded.weights.get());
   ASSIGN_OR_RETURN(loaded.sidecar, OpenSidecar(options, *loaded.source));
@@ -79,15 +80,6 @@ absl::StatusOr<Loaded> Load(const VerifierOptions& options) {
   return loaded;
 }
 
-// "fp8", or "fp8, head int8" where the head differs from what a checkpoint has.
-std::string FormatText(const WeightsOptions& options) {
-  std::string text = WeightFormatName(options.matrices);
-  if (options.head != WeightFormat::kBf16) {
-    absl::StrAppend(&text, ", head ", WeightFormatName(options.head));
-  }
-  return text;
-}
-
 ServedModel Describe(const VerifierOptions& options, const Loaded& loaded) {
   return {.instance_id = RandomId(),
           .version = TANDEM_VERSION,
@@ -95,7 +87,7 @@ ServedModel Describe(const VerifierOptions& options, const Loaded& loaded) {
           .hash = HashHex(loaded.source->content_hash()),
           .config = loaded.source->config(),
           .parameters = loaded.source->parameter_count(),
-          .weight_format = FormatText(loaded.weights->options()),
+          .weight_format = loaded.weights->FormatText(),
           .backend = loaded.device.backend->name(),
           .schedule = options.engine.schedule.text(),
           .max_prompt_tokens = static_cast<uint32_t>(options.engine.max_prompt_tokens),

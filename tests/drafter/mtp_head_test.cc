@@ -47,7 +47,7 @@ TEST_F(MtpHeadTest, RowsKeepTheirScores) {
   for (uint16_t& bits : bf16) bits = static_cast<uint16_t>(0x3c00 + random_() % 0x400);
   for (size_t i = 0; i < bf16.size(); i += 3) bf16[i] |= 0x8000;
   const Matrix head = Place({.rows = kVocab, .cols = kWidth});
-  backend_->Pack(const_cast<void*>(head.data), head, bf16.data());
+  EXPECT_TRUE(backend_->Pack(const_cast<void*>(head.data), head, bf16.data()));
   std::vector<int32_t> ids = {299, 0, 7, 150, 31, 32, 33};
   const std::vector<float> x = Vector(kWidth);
   const std::vector<float> scores = Times(head, x);
@@ -55,8 +55,9 @@ TEST_F(MtpHeadTest, RowsKeepTheirScores) {
   for (const size_t columns : {1, 7, 80}) {
     std::vector<float> units(columns * kWidth), products(columns * kVocab);
     const Matrix rows = Place({.rows = static_cast<int>(ids.size()), .cols = kWidth});
-    GatherHead(backend_.get(), head, {ids.data(), ids.size()}, rows, {units.data(), units.size()},
-               {products.data(), products.size()});
+    ASSERT_TRUE(GatherHead(backend_.get(), head, {ids.data(), ids.size()}, rows,
+                           {units.data(), units.size()}, {products.data(), products.size()})
+                    .ok());
     const std::vector<float> gathered = Times(rows, x);
     for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(gathered[i], scores[ids[i]]) << ids[i];
   }

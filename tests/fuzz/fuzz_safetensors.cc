@@ -5,7 +5,7 @@
 #include "tests/fuzz/check_tensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto tensors = tandem::ReadSafetensors({data, size}, "fuzz");
-  if (tensors.ok()) tandem::CheckTensors(*tensors, {data, size});
+  const auto contents = tandem::ReadSafetensors({data, size}, "fuzz");
+  if (contents.ok()) tandem::CheckTensors(contents->tensors, {data, size});
   return 0;
 }

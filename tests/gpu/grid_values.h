@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -28,7 +30,7 @@ inline Matrix GridMatrix(Backend& backend, Random& random, int rows, int cols,
   }
   Matrix matrix = {.rows = rows, .cols = cols, .sparse_inputs = sparse_inputs};
   void* const memory = backend.Allocate(backend.PackedBytes(matrix));
-  backend.Pack(memory, matrix, bits.data());
+  EXPECT_TRUE(backend.Pack(memory, matrix, bits.data()));
   matrix.data = memory;
   return matrix;
 }

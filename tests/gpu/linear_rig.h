@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -60,7 +62,7 @@ class LinearWeight final {
     matrix = {
         .format = kind.format, .rows = rows, .cols = cols, .sparse_inputs = kind.sparse_inputs};
     void* to = cuda.Allocate(cuda.PackedBytes(matrix));
-    cuda.Pack(to, matrix, bits.data());
+    EXPECT_TRUE(cuda.Pack(to, matrix, bits.data()));
     matrix.data = to;
   }
 

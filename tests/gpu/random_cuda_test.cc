@@ -40,8 +40,8 @@ TEST(RandomCudaTest, PackedNumbersAreThoseOfTheCpuPacked) {
           .format = format, .rows = kRows, .cols = kCols, .sparse_inputs = sparse};
       const View<uint8_t> packed = device.Out<uint8_t>(cuda->PackedBytes(shape));
       const View<uint8_t> random = device.Out<uint8_t>(cuda->PackedBytes(shape));
-      cuda->Pack(packed.data, shape, bf16.data());
-      cuda->PackRandom(random.data, shape, kFill);
+      EXPECT_TRUE(cuda->Pack(packed.data, shape, bf16.data()));
+      EXPECT_TRUE(cuda->PackRandom(random.data, shape, kFill));
       EXPECT_EQ(device.Read(random), device.Read(packed)) << static_cast<int>(format) << sparse;
     }
   }

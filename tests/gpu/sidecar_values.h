@@ -59,7 +59,7 @@ class SidecarValues final {
 inline Matrix Put(Backend& backend, const HostMatrix& matrix) {
   Matrix packed = matrix.shape;
   void* const memory = backend.Allocate(backend.PackedBytes(packed));
-  backend.Pack(memory, packed, matrix.bf16.data());
+  EXPECT_TRUE(backend.Pack(memory, packed, matrix.bf16.data()));
   packed.data = memory;
   return packed;
 }

@@ -81,7 +81,7 @@ TEST_F(DraftHeadTest, TieTakesTheMoreFrequentAndNanNeverWins) {
       bf16[i * kWidth] = static_cast<uint16_t>(std::bit_cast<uint32_t>(marks[i]) >> 16);
     Matrix head{.rows = static_cast<int>(marks.size()), .cols = kWidth};
     void* memory = backend_->Allocate(backend_->PackedBytes(head));
-    backend_->Pack(memory, head, bf16.data());
+    EXPECT_TRUE(backend_->Pack(memory, head, bf16.data()));
     head.data = memory;
     std::vector<int32_t> rows(marks.size());
     std::iota(rows.begin(), rows.end(), 0);

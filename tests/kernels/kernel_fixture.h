@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -59,7 +61,7 @@ class TestMatrix final {
     }
     packed_ = {.rows = rows, .cols = cols, .sparse_inputs = sparse_inputs};
     void* memory = backend.Allocate(backend.PackedBytes(packed_));
-    backend.Pack(memory, packed_, bits.data());
+    EXPECT_TRUE(backend.Pack(memory, packed_, bits.data()));
     packed_.data = memory;
   }
 

@@ -111,7 +111,7 @@ class LinearFormats : public testing::TestWithParam<std::tuple<WeightFormat, int
     }
     matrix_ = {.format = format_, .rows = outputs_, .cols = cols_};
     void* memory = backend_->Allocate(backend_->PackedBytes(matrix_));
-    backend_->Pack(memory, matrix_, bits_.data());
+    EXPECT_TRUE(backend_->Pack(memory, matrix_, bits_.data()));
     matrix_.data = memory;
   }
 

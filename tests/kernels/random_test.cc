@@ -64,8 +64,8 @@ TEST(RandomTest, PackedNumbersAreTheFilledOnesRounded) {
     const size_t bytes = cpu->PackedBytes(shape);
     auto* const packed = static_cast<uint8_t*>(cpu->Allocate(bytes));
     auto* const random = static_cast<uint8_t*>(cpu->Allocate(bytes));
-    cpu->Pack(packed, shape, bf16.data());
-    cpu->PackRandom(random, shape, fill);
+    EXPECT_TRUE(cpu->Pack(packed, shape, bf16.data()));
+    EXPECT_TRUE(cpu->PackRandom(random, shape, fill));
     EXPECT_EQ(std::vector<uint8_t>(packed, packed + bytes),
               std::vector<uint8_t>(random, random + bytes));
   }

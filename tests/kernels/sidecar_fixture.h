@@ -47,7 +47,7 @@ class SidecarFixture : public ::testing::Test {
     }
     Matrix matrix{.rows = rows, .cols = cols, .sparse_inputs = sparse_inputs};
     void* memory = backend_->Allocate(backend_->PackedBytes(matrix));
-    backend_->Pack(memory, matrix, bf16.data());
+    EXPECT_TRUE(backend_->Pack(memory, matrix, bf16.data()));
     matrix.data = memory;
     return {.matrix = matrix, .values = std::move(values)};
   }

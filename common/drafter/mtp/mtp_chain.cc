@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<MtpChain>> MtpChain::Create(Backend* backend, Mtp
                                                            const Mtp::Options& options) {
   std::unique_ptr<MtpChain> chain(new MtpChain(backend, std::move(weights), options));
   RETURN_IF_ERROR(chain->Allocate());
-  chain->Fill();
+  RETURN_IF_ERROR(chain->Fill());
   return chain;
 }
 
@@ -118,7 +118,7 @@ absl::Status MtpChain::Allocate() {
 }
 
 // What stays the same in every round.
-void MtpChain::Fill() {
+absl::Status MtpChain::Fill() {
   const size_t c = static_cast<size_t>(weights_.config.width);
   const size_t lanes = static_cast<size_t>(options_.max_lanes);
   std::vector<float*> rows(lanes);
@@ -131,10 +131,10 @@ void MtpChain::Fill() {
   backend_->CopyIn(chain_queries_.data, numbers.data(), lanes * sizeof(int32_t));
   if (OwnHead()) {
     backend_->CopyIn(head_rows_.data, numbers.data(), head_rows_.size * sizeof(int32_t));
-    GatherHead(backend_, options_.head, weights_.draft_vocab, head_, x_, scratch_);
-  } else {
-    backend_->Copy(head_rows_.data, weights_.draft_vocab.data, head_rows_.size * sizeof(int32_t));
+    return GatherHead(backend_, options_.head, weights_.draft_vocab, head_, x_, scratch_);
   }
+  backend_->Copy(head_rows_.data, weights_.draft_vocab.data, head_rows_.size * sizeof(int32_t));
+  return absl::OkStatus();
 }
 
 bool MtpChain::OwnHead() const {

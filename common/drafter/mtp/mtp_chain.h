@@ -90,7 +90,7 @@ class MtpChain final {
   MtpChain(Backend* backend, MtpWeights weights, const Mtp::Options& options)
       : backend_(backend), weights_(std::move(weights)), options_(options) {}
   absl::Status Allocate();
-  void Fill();
+  absl::Status Fill();
   // Whether the draft head's rows are copied from the base model's head, so that drafting reads
   // only them. Where they are most of it, the base model's own rows are in the caches already.
   bool OwnHead() const;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/model/no_memory.h"
 #include "kernels/linear/quantize.h"
 
 namespace tandem {
@@ -15,8 +16,8 @@ constexpr size_t kMostColumns = 64;
 }  // namespace
 
 // Whatever the format and layout, the product with the unit vector of column k is column k.
-void GatherHead(Backend* backend, const Matrix& head, View<const int32_t> ids, const Matrix& to,
-                View<float> x, View<float> y) {
+absl::Status GatherHead(Backend* backend, const Matrix& head, View<const int32_t> ids,
+                        const Matrix& to, View<float> x, View<float> y) {
   const size_t c = static_cast<size_t>(head.cols);
   const size_t vocab = static_cast<size_t>(head.rows);
   const size_t most = std::min({kMostColumns, x.size / c, y.size / vocab});
@@ -43,7 +44,9 @@ void GatherHead(Backend* backend, const Matrix& head, View<const int32_t> ids, c
         rows[n * c + first + i] = FloatToBf16(columns[i * vocab + host_ids[n]]);
     }
   }
-  backend->Pack(const_cast<void*>(to.data), to, rows.data());
+  if (backend->Pack(const_cast<void*>(to.data), to, rows.data())) return absl::OkStatus();
+  return NoMemoryToPack(*backend, "the sidecar's rows of the head", to,
+                        "use a smaller format with --draft-weights");
 }
 
 }  // namespace tandem

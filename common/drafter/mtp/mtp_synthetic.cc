@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/drafter/mtp/mtp.h"
 #include "common/model/synthetic_arena.h"
 
@@ -92,6 +93,7 @@ absl::StatusOr<MtpWeights> MakeSyntheticMtp(Backend* backend, const SyntheticMtp
   }
   SyntheticArena arena(backend, mtp.seed, memory);
   int32_t* const to = Place(arena, mtp, choices, weights);
+  RETURN_IF_ERROR(arena.status());
   std::vector<int32_t> ids(choices);
   const int step = mtp.base.vocab / static_cast<int>(choices);
   for (size_t i = 0; i < choices; ++i) ids[i] = static_cast<int32_t>(i) * step;

@@ -6,9 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/drafter/mtp/mtp.h"
+#include "common/model/no_memory.h"
 
 namespace tandem {
 namespace {
+
+constexpr char kSmaller[] = "use a smaller format with --draft-weights";
 
 // Copies tensors one by one and remembers the first failure.
 class Loader final {
@@ -39,7 +42,8 @@ class Loader final {
     std::vector<uint16_t> host(static_cast<size_t>(matrix.rows) * matrix.cols);
     file_.CopyBf16(name, absl::MakeSpan(host));
     void* memory = Allocate(name, backend_->PackedBytes(matrix));
-    if (memory != nullptr) backend_->Pack(memory, matrix, host.data());
+    if (memory != nullptr && !backend_->Pack(memory, matrix, host.data()))
+      status_.Update(NoMemoryToPack(*backend_, name, matrix, kSmaller));
     matrix.data = memory;
     return matrix;
   }
@@ -59,8 +63,7 @@ class Loader final {
     if (memory == nullptr && status_.ok()) {
       status_ = absl::ResourceExhaustedError(
           absl::StrCat("no memory for sidecar tensor ", name, " of ", file_.folder(), ": ", bytes,
-                       " bytes on the ", backend_->name(),
-                       " backend; use a smaller format with --draft-weights"));
+                       " bytes on the ", backend_->name(), " backend; ", kSmaller));
     }
     return memory;
   }

@@ -17,6 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
+constexpr char kMetadata[] = "__metadata__";
 
 struct TypeName {
   absl::string_view name;
@@ -97,6 +98,15 @@ absl::StatusOr<TensorInfo> ReadTensor(const std::string& name, const json& entry
                     .bytes = data.subspan(static_cast<size_t>(begin), static_cast<size_t>(bytes))};
 }
 
+// Informative, so what is not of this form says nothing.
+std::string Scheme(const json& metadata) {
+  const auto meta = metadata.is_object() ? metadata.find("quant_meta") : metadata.end();
+  if (meta == metadata.end() || !meta->is_string()) return "";
+  const auto parsed = ParseJsonObject(meta->get_ref<const std::string&>(), "quant_meta");
+  if (!parsed.ok() || !parsed->contains("scheme") || !(*parsed)["scheme"].is_string()) return "";
+  return (*parsed)["scheme"].get<std::string>().substr(0, 64);
+}
+
 // The tensors must cover the data exactly.
 absl::Status CheckTiling(const std::vector<TensorInfo>& tensors, absl::Span<const uint8_t> data,
                          const std::string& file) {
@@ -132,8 +142,8 @@ absl::Status CheckTiling(const std::vector<TensorInfo>& tensors, absl::Span<cons
 
 }  // namespace
 
-absl::StatusOr<std::vector<TensorInfo>> ReadSafetensors(absl::Span<const uint8_t> bytes,
-                                                        const std::string& file) {
+absl::StatusOr<SafetensorsContents> ReadSafetensors(absl::Span<const uint8_t> bytes,
+                                                    const std::string& file) {
   uint64_t length = 0;
   for (size_t i = 0; i < kLengthBytes && i < bytes.size(); ++i) {
     length |= static_cast<uint64_t>(bytes[i]) << (8 * i);
@@ -151,14 +161,17 @@ absl::StatusOr<std::vector<TensorInfo>> ReadSafetensors(absl::Span<const uint8_t
     return absl::InvalidArgumentError(
         absl::StrCat(file, ": ", header.size(), " tensors; at most ", kMaxTensors, " are read"));
   }
-  std::vector<TensorInfo> tensors;
+  SafetensorsContents contents;
   for (const auto& [name, entry] : header.items()) {
-    if (name == "__metadata__") continue;
+    if (name == kMetadata) {
+      contents.quant_scheme = Scheme(entry);
+      continue;
+    }
     ASSIGN_OR_RETURN(auto tensor, ReadTensor(name, entry, data, file));
-    tensors.push_back(std::move(tensor));
+    contents.tensors.push_back(std::move(tensor));
   }
-  RETURN_IF_ERROR(CheckTiling(tensors, data, file));
-  return tensors;
+  RETURN_IF_ERROR(CheckTiling(contents.tensors, data, file));
+  return contents;
 }
 
 absl::StatusOr<std::map<std::string, std::string>> ReadShardIndex(const std::string& path) {

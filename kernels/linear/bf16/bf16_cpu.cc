@@ -96,8 +96,11 @@ void DispatchPart(const LinearArgs& args, int first_block, int end_block, int fi
 }  // namespace
 
 const LinearFormatCpu& LinearBf16Cpu() {
-  static constexpr LinearFormatCpu kFormat = {
-      .packed_bytes = PackedBytes, .pack = Pack, .unpack_row = UnpackRow, .part = DispatchPart};
+  static constexpr LinearFormatCpu kFormat = {.packed_bytes = PackedBytes,
+                                              .pack = Pack,
+                                              .pack_codes = nullptr,
+                                              .unpack_row = UnpackRow,
+                                              .part = DispatchPart};
   return kFormat;
 }
 

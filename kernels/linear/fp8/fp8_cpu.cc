@@ -59,6 +59,7 @@ void DispatchPart(const LinearArgs& args, int first_block, int end_block, int fi
 const LinearFormatCpu& LinearFp8Cpu() {
   static constexpr LinearFormatCpu kFormat = {.packed_bytes = CodesPackedBytes,
                                               .pack = PackCodes<Fp8>,
+                                              .pack_codes = PackStoredCodes,
                                               .unpack_row = UnpackCodesRow<Fp8>,
                                               .part = DispatchPart};
   return kFormat;

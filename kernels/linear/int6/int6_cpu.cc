@@ -102,6 +102,12 @@ Place PlaceOf(int rows, int cols, int row, int col) {
           .lower_shift = second * 4 + half * 2};
 }
 
+void PutWeight(uint8_t* bytes, const Place& place, int u, uint16_t scale) {
+  std::memcpy(bytes + place.scale, &scale, sizeof(scale));
+  bytes[place.upper] |= static_cast<uint8_t>((u >> 2) << place.upper_shift);
+  bytes[place.lower] |= static_cast<uint8_t>((u & 3) << place.lower_shift);
+}
+
 void Pack(void* to, const uint16_t* bf16, int rows, int cols) {
   uint8_t* bytes = static_cast<uint8_t*>(to);
   std::memset(to, 0, PackedBytes(rows, cols));
@@ -111,12 +117,20 @@ void Pack(void* to, const uint16_t* bf16, int rows, int cols) {
     for (int col = 0; col < cols; ++col) {
       if (col % kInt6Group == 0)
         scale = Int6Scale(LargestMagnitude(from + col, std::min(kInt6Group, cols - col)));
-      const Place place = PlaceOf(rows, cols, row, col);
       const int u = QuantizeInt(Bf16ToFloat(from[col]), Bf16ToFloat(scale), 31) + kInt6Zero;
-      std::memcpy(bytes + place.scale, &scale, sizeof(scale));
-      bytes[place.upper] |= static_cast<uint8_t>((u >> 2) << place.upper_shift);
-      bytes[place.lower] |= static_cast<uint8_t>((u & 3) << place.lower_shift);
+      PutWeight(bytes, PlaceOf(rows, cols, row, col), u, scale);
     }
+  }
+}
+
+void PackStored(void* to, const MatrixCodes& stored, int rows, int cols) {
+  uint8_t* bytes = static_cast<uint8_t*>(to);
+  std::memset(to, 0, PackedBytes(rows, cols));
+  for (int row = 0; row < rows; ++row) {
+    const uint8_t* codes = stored.codes + static_cast<size_t>(row) * cols;
+    const uint16_t* scales = stored.group_scales + static_cast<size_t>(row) * Int6Groups(cols);
+    for (int col = 0; col < cols; ++col)
+      PutWeight(bytes, PlaceOf(rows, cols, row, col), codes[col], scales[col / kInt6Group]);
   }
 }
 
@@ -141,8 +155,11 @@ void DispatchPart(const LinearArgs& args, int first_block, int end_block, int fi
 }  // namespace
 
 const LinearFormatCpu& LinearInt6Cpu() {
-  static constexpr LinearFormatCpu kFormat = {
-      .packed_bytes = PackedBytes, .pack = Pack, .unpack_row = UnpackRow, .part = DispatchPart};
+  static constexpr LinearFormatCpu kFormat = {.packed_bytes = PackedBytes,
+                                              .pack = Pack,
+                                              .pack_codes = PackStored,
+                                              .unpack_row = UnpackRow,
+                                              .part = DispatchPart};
   return kFormat;
 }
 

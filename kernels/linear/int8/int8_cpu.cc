@@ -58,6 +58,7 @@ void DispatchPart(const LinearArgs& args, int first_block, int end_block, int fi
 const LinearFormatCpu& LinearInt8Cpu() {
   static constexpr LinearFormatCpu kFormat = {.packed_bytes = CodesPackedBytes,
                                               .pack = PackCodes<Int8>,
+                                              .pack_codes = PackStoredCodes,
                                               .unpack_row = UnpackCodesRow<Int8>,
                                               .part = DispatchPart};
   return kFormat;

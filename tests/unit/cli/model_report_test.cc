@@ -23,11 +23,9 @@ TEST(SizeClassTest, PublishedSizesByLayersAndWidth) {
 }
 
 TEST(EstimateMemoryTest, FollowsTheShapes) {
-  // Of 9,067,264 parameters 39,680 are vectors (19 C L + 4 C - C) and 4096 x 256 the embedding,
-  // both 4 bytes each, the rest 2 bytes.
   const MemoryEstimate memory = EstimateMemory(
-      {.layers = 8, .width = 256, .heads = 4, .ffn = 1024, .vocab = 4096}, 9067264, 39680, 32);
-  EXPECT_EQ(memory.weights, 7979008 * 2 + 1088256 * 4);
+      {.layers = 8, .width = 256, .heads = 4, .ffn = 1024, .vocab = 4096}, 20311040, 32);
+  EXPECT_EQ(memory.weights, 20311040);
   EXPECT_EQ(memory.state, 32 * 8 * 256 * 66 * 4);
   EXPECT_EQ(memory.log, 32 * 8 * 256 * 7 * 8 * 4);
   EXPECT_EQ(memory.total(), 20311040 + 17301504 + 14680064);
@@ -44,7 +42,10 @@ TEST(InspectModelTest, TheDemoModelAsItsCardDescribesIt) {
   EXPECT_EQ(json["vocabulary_size"], 4096);
   EXPECT_EQ(json["parameters"], 9067264);
   EXPECT_EQ(json["ranks"]["g"], 64);
-  EXPECT_EQ(json["memory_bytes"]["weights"], 20311040);
+  // Of the parameters 39,680 are vectors (19 C L + 4 C - C) and 4096 x 256 the embedding, both 4
+  // bytes each, the rest 2 bytes.
+  EXPECT_EQ(json["memory_bytes"]["weights"], 7979008 * 2 + 1088256 * 4);
+  EXPECT_EQ(json["components"][1]["dtype"], "bf16");
   EXPECT_EQ(json["sidecar"]["matches"], true);
   EXPECT_EQ(json["sidecar"]["parameters"], 2692864);
   EXPECT_EQ(json["sidecar"]["depth"], 3);

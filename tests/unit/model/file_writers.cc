@@ -34,17 +34,25 @@ std::string StorageClass(DType dtype) {
       return "LongStorage";
     case DType::kInt8:
       return "CharStorage";
+    case DType::kUint8:
+      return "ByteStorage";
     default:
       CHECK(false) << "no storage class for " << DTypeName(dtype);
       return "";
   }
 }
 
+// The types that torch.save writes with a v3 call; empty for the others.
+std::string Fp8Type(DType dtype) {
+  if (dtype == DType::kFp8E4m3) return "float8_e4m3fn";
+  return dtype == DType::kFp8E5m2 ? "float8_e5m2" : "";
+}
+
 std::string SafetensorsType(DType dtype) {
-  const std::map<DType, std::string> names = {{DType::kBf16, "BF16"},      {DType::kFp16, "F16"},
-                                              {DType::kFp32, "F32"},       {DType::kFp64, "F64"},
-                                              {DType::kInt64, "I64"},      {DType::kInt8, "I8"},
-                                              {DType::kFp8E4m3, "F8_E4M3"}};
+  const std::map<DType, std::string> names = {{DType::kBf16, "BF16"}, {DType::kFp16, "F16"},
+                                              {DType::kFp32, "F32"},  {DType::kFp64, "F64"},
+                                              {DType::kInt64, "I64"}, {DType::kInt8, "I8"},
+                                              {DType::kUint8, "U8"},  {DType::kFp8E4m3, "F8_E4M3"}};
   return names.at(dtype);
 }
 
@@ -162,10 +170,14 @@ void AppendView(PickleWriter* pickle, const PickledView& view) {
   pickle->Raw("tR");
 }
 
-std::string PickleOf(const std::vector<PickledView>& views) {
+std::string PickleOf(const std::vector<PickledView>& views, const std::string& quant_scheme) {
   PickleWriter pickle;
   pickle.Raw("}(");
   for (const PickledView& view : views) AppendView(&pickle, view);
+  if (!quant_scheme.empty()) {
+    pickle.Text("quant_meta").Raw("}(").Text("scheme").Text(quant_scheme);
+    pickle.Text("ts").Int(1780000000).Op('u');
+  }
   return pickle.Raw("u.").bytes();
 }
 
@@ -204,30 +216,34 @@ std::string ZipOf(const std::vector<ZipEntry>& entries, bool zip64) {
   return out;
 }
 
-std::string PthOf(const std::vector<TestTensor>& tensors, bool zip64) {
+std::string PthOf(const std::vector<TestTensor>& tensors, bool zip64,
+                  const std::string& quant_scheme) {
   std::vector<PickledView> views;
   std::vector<ZipEntry> entries(1);
   for (const TestTensor& tensor : tensors) {
     const std::string key = absl::StrCat(views.size());
-    const bool fp8 = tensor.dtype == DType::kFp8E4m3;
+    const std::string fp8 = Fp8Type(tensor.dtype);
     views.push_back({.name = tensor.name,
-                     .storage_class = fp8 ? "" : StorageClass(tensor.dtype),
+                     .storage_class = fp8.empty() ? StorageClass(tensor.dtype) : "",
                      .key = key,
                      .count = static_cast<int64_t>(tensor.bytes.size() / DTypeSize(tensor.dtype)),
                      .offset = 0,
                      .shape = tensor.shape,
                      .stride = {},
-                     .dtype = fp8 ? "float8_e4m3fn" : ""});
+                     .dtype = fp8});
     entries.push_back({.name = "tiny/data/" + key, .bytes = tensor.bytes});
   }
-  entries[0] = {.name = "tiny/data.pkl", .bytes = PickleOf(views)};
+  entries[0] = {.name = "tiny/data.pkl", .bytes = PickleOf(views, quant_scheme)};
   entries.push_back({.name = "tiny/byteorder", .bytes = "little"});
   entries.push_back({.name = "tiny/version", .bytes = "3\n"});
   return ZipOf(entries, zip64);
 }
 
-std::string SafetensorsOf(const std::vector<TestTensor>& tensors) {
+std::string SafetensorsOf(const std::vector<TestTensor>& tensors, const std::string& quant_scheme) {
   nlohmann::json header = {{"__metadata__", {{"format", "pt"}}}};
+  if (!quant_scheme.empty()) {
+    header["__metadata__"]["quant_meta"] = nlohmann::json({{"scheme", quant_scheme}}).dump();
+  }
   std::string data;
   for (const TestTensor& tensor : tensors) {
     header[tensor.name] = {{"dtype", SafetensorsType(tensor.dtype)},

@@ -54,8 +54,8 @@ struct PickledView {
 
 // Appends name and rebuild call to an open dictionary.
 void AppendView(PickleWriter* pickle, const PickledView& view);
-// A whole data.pkl.
-std::string PickleOf(const std::vector<PickledView>& views);
+// A whole data.pkl, with a dictionary quant_meta unless the scheme is empty.
+std::string PickleOf(const std::vector<PickledView>& views, const std::string& quant_scheme = "");
 
 struct ZipEntry {
   std::string name;
@@ -69,10 +69,12 @@ struct ZipEntry {
 std::string ZipOf(const std::vector<ZipEntry>& entries, bool zip64 = false);
 
 // A whole .pth archive with one storage per tensor.
-std::string PthOf(const std::vector<TestTensor>& tensors, bool zip64 = false);
+std::string PthOf(const std::vector<TestTensor>& tensors, bool zip64 = false,
+                  const std::string& quant_scheme = "");
 
 // A whole .safetensors file; the data follow in the order of `tensors`.
-std::string SafetensorsOf(const std::vector<TestTensor>& tensors);
+std::string SafetensorsOf(const std::vector<TestTensor>& tensors,
+                          const std::string& quant_scheme = "");
 // The same with a given JSON header.
 std::string SafetensorsWith(const std::string& header, const std::string& data);
 

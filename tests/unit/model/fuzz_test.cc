@@ -7,9 +7,10 @@
 #include "common/model/pth/pickle.h"
 #include "common/model/pth/pth_reader.h"
 #include "common/model/safetensors/safetensors_reader.h"
-#include "common/model/weights_source.h"
+#include "common/model/weights.h"
 #include "tests/unit/model/mtp_files.h"
 #include "tests/unit/model/mutator.h"
+#include "tests/unit/model/quantised_files.h"
 
 namespace tandem {
 namespace {
@@ -39,8 +40,8 @@ absl::Status ReadPthBytes(const std::string& bytes) {
 }
 
 absl::Status ReadSafetensorsBytes(const std::string& bytes) {
-  const auto tensors = ReadSafetensors(Bytes(bytes), "fuzz.safetensors");
-  return tensors.ok() ? ExpectTensorsInside(*tensors) : tensors.status();
+  const auto contents = ReadSafetensors(Bytes(bytes), "fuzz.safetensors");
+  return contents.ok() ? ExpectTensorsInside(contents->tensors) : contents.status();
 }
 
 absl::Status ReadPickleBytes(const std::string& bytes) {
@@ -88,6 +89,23 @@ TEST(FuzzTest, ModelFile) {
   const std::string seed = PthOf(TinyModel(DType::kBf16, {.layers = 1, .vocab = 2}));
   Fuzz(seed, 1500, [&](const std::string& bytes) {
     return WeightsSource::Open(folder.Write("tiny.pth", bytes)).status();
+  });
+}
+
+// The same with a matrix of every format; what passes can be packed.
+TEST(FuzzTest, QuantisedModelFile) {
+  const TempFolder folder;
+  std::vector<TestTensor> tensors = UnevenModel({.layers = 1, .vocab = 2});
+  QuantiseIn(tensors, "blocks.0.att.key.weight", Stored::kFp8);
+  QuantiseIn(tensors, "blocks.0.att.value.weight", Stored::kInt8PerTensor);
+  QuantiseIn(tensors, "blocks.0.ffn.key.weight", Stored::kInt8Weight);
+  QuantiseIn(tensors, "blocks.0.ffn.value.weight", Stored::kInt6);
+  const std::string seed = PthOf(tensors, false, "fp8_perchannel");
+  Fuzz(seed, 1500, [&](const std::string& bytes) {
+    const auto source = WeightsSource::Open(folder.Write("tiny.pth", bytes));
+    if (!source.ok()) return source.status();
+    const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
+    return ModelWeights::Load(backend.get(), **source).status();
   });
 }
 

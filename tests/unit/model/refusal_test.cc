@@ -51,11 +51,6 @@ std::vector<Refusal> NameRefusals() {
                            "blocks.0.att.time_mix_k", "blocks.0.att.gate.weight"}) {
     cases.push_back(AddedName(name, "RWKV-4, 5 or 6"));
   }
-  for (const char* suffix : {".fp8_scale", ".int8_weight", ".int8_scale", ".int8_w_u8", ".int8_mx",
-                             ".int4_packed", ".int4_scales", ".int4_group_size", ".awq_scale"}) {
-    cases.push_back(AddedName(std::string("blocks.0.att.key.weight") + suffix,
-                              "this build loads bf16, fp16 and fp32 only"));
-  }
   for (const char* name : {"blocks.0.att.x_q", "blocks.1.ln0.weight", "blocks.01.ln1.weight",
                            "blocks.-1.ln1.weight", "blocks.99999999999.ln1.weight", "extra.weight",
                            "blocks.0.att.g0", "rwkv7.ln_out.weight"}) {

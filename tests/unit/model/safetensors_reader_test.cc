@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // The tensors' bytes lie in `bytes`, which must live on.
-absl::StatusOr<std::vector<TensorInfo>> Read(const std::string& bytes) {
+absl::StatusOr<SafetensorsContents> Read(const std::string& bytes) {
   return ReadSafetensors({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
                          "x.safetensors");
 }
@@ -39,16 +39,17 @@ TEST(SafetensorsReaderTest, ReadsTensorsAndPadding) {
                           ",\"e\":" + Entry("F32", "[0,7]", "[4,4]") +
                           ",\"s\":" + Entry("I32", "[]", "[0,4]") + "}    ",
                       "0123456789abcdef");
-  const auto tensors = Read(bytes);
-  ASSERT_TRUE(tensors.ok()) << tensors.status();
-  ASSERT_EQ(tensors->size(), 3u);
-  const TensorInfo& w = (*tensors)[2];
+  const auto contents = Read(bytes);
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  const std::vector<TensorInfo>& tensors = contents->tensors;
+  ASSERT_EQ(tensors.size(), 3u);
+  const TensorInfo& w = tensors[2];
   EXPECT_EQ(w.name, "w");
   EXPECT_EQ(w.shape, (std::vector<int64_t>{1, 3}));
   EXPECT_EQ(std::string(w.bytes.begin(), w.bytes.end()), "456789abcdef");
-  EXPECT_EQ((*tensors)[0].bytes.size(), 0u);
-  EXPECT_EQ((*tensors)[1].dtype, DType::kInt32);
-  EXPECT_EQ((*tensors)[1].bytes.size(), 4u);
+  EXPECT_EQ(tensors[0].bytes.size(), 0u);
+  EXPECT_EQ(tensors[1].dtype, DType::kInt32);
+  EXPECT_EQ(tensors[1].bytes.size(), 4u);
 }
 
 TEST(SafetensorsReaderTest, EntriesThatDoNotFitAreRefused) {

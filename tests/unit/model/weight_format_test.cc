@@ -29,5 +29,14 @@ TEST(WeightFormatTest, OthersAreRefusedWithTheFlag) {
   EXPECT_EQ(head.status().message(), "--head-weights=int6: must be one of bf16, fp8, int8");
 }
 
+TEST(WeightFormatTest, AFileMayDecide) {
+  EXPECT_EQ(*ParseFileWeightFormat("weights", "file", AllWeightFormats()), std::nullopt);
+  EXPECT_EQ(*ParseFileWeightFormat("weights", "int6", AllWeightFormats()), WeightFormat::kInt6);
+  const auto unknown = ParseFileWeightFormat("head-weights", "int6", HeadWeightFormats());
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(unknown.status().message(),
+            "--head-weights=int6: must be one of bf16, fp8, int8, or file");
+}
+
 }  // namespace
 }  // namespace tandem
