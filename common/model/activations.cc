@@ -37,6 +37,32 @@ void CopyVector(Backend* backend, T* to, const std::vector<T>& from) {
   backend->CopyIn(to, from.data(), from.size() * sizeof(T));
 }
 
+// Of the largest pass: `rows` tokens of `lanes` sequences with `wanted` logit rows.
+Areas LayOut(ActivationBuffers& to, const ModelConfig& config, size_t rows, size_t wanted,
+             size_t lanes) {
+  const size_t row_width = rows * config.width;
+  Areas layout;
+  layout.Add(&to.tokens, rows);
+  layout.Add(&to.offsets, lanes + 1);
+  layout.Add(&to.slots, lanes);
+  layout.Add(&to.provisional, lanes);
+  layout.Add(&to.logit_rows, wanted);
+  layout.Add(&to.row_tokens, wanted);
+  for (float** field : {&to.x, &to.h, &to.r, &to.k, &to.v, &to.v_first, &to.y}) {
+    layout.Add(field, row_width);
+  }
+  layout.Add(&to.mixed, 6 * row_width);
+  layout.Add(&to.scratch, 4 * row_width);
+  layout.Add(&to.w_low, rows * config.decay_rank);
+  layout.Add(&to.a_low, rows * config.icl_rank);
+  layout.Add(&to.v_low, rows * config.value_rank);
+  layout.Add(&to.g_low, rows * config.gate_rank);
+  layout.Add(&to.act, rows * config.ffn);
+  layout.Add(&to.head_h, wanted * config.width);
+  layout.Add(&to.logits, wanted * config.vocab);
+  return layout;
+}
+
 }  // namespace
 
 void Activations::Impl::Upload(const DecodeBatch& batch) {
@@ -69,30 +95,8 @@ absl::StatusOr<std::unique_ptr<Activations>> Activations::Create(Backend* backen
   impl->max_logit_rows = max_logit_rows;
   impl->max_lanes = max_lanes;
   impl->vocab = config.vocab;
-  const size_t rows = static_cast<size_t>(max_rows);
-  const size_t wanted = static_cast<size_t>(max_logit_rows);
-  const size_t lanes = static_cast<size_t>(max_lanes);
-  const size_t row_width = rows * config.width;
-  Areas layout;
-  layout.Add(&impl->tokens, rows);
-  layout.Add(&impl->offsets, lanes + 1);
-  layout.Add(&impl->slots, lanes);
-  layout.Add(&impl->provisional, lanes);
-  layout.Add(&impl->logit_rows, wanted);
-  layout.Add(&impl->row_tokens, wanted);
-  for (float** field :
-       {&impl->x, &impl->h, &impl->r, &impl->k, &impl->v, &impl->v_first, &impl->y}) {
-    layout.Add(field, row_width);
-  }
-  layout.Add(&impl->mixed, 6 * row_width);
-  layout.Add(&impl->scratch, 4 * row_width);
-  layout.Add(&impl->w_low, rows * config.decay_rank);
-  layout.Add(&impl->a_low, rows * config.icl_rank);
-  layout.Add(&impl->v_low, rows * config.value_rank);
-  layout.Add(&impl->g_low, rows * config.gate_rank);
-  layout.Add(&impl->act, rows * config.ffn);
-  layout.Add(&impl->head_h, wanted * config.width);
-  layout.Add(&impl->logits, wanted * config.vocab);
+  const Areas layout = LayOut(*impl, config, static_cast<size_t>(max_rows),
+                              static_cast<size_t>(max_logit_rows), static_cast<size_t>(max_lanes));
   void* memory = backend->Allocate(layout.bytes());
   if (memory == nullptr) {
     return absl::ResourceExhaustedError(
@@ -104,6 +108,14 @@ absl::StatusOr<std::unique_ptr<Activations>> Activations::Create(Backend* backen
   }
   layout.Deal(memory);
   return std::unique_ptr<Activations>(new Activations(std::move(impl)));
+}
+
+size_t Activations::Bytes(const ModelConfig& config, int max_rows, int max_logit_rows,
+                          int max_lanes) {
+  ActivationBuffers buffers;
+  return LayOut(buffers, config, static_cast<size_t>(max_rows), static_cast<size_t>(max_logit_rows),
+                static_cast<size_t>(max_lanes))
+      .bytes();
 }
 
 int Activations::max_rows() const { return impl_->max_rows; }

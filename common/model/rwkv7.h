@@ -20,6 +20,8 @@ class Activations final {
                                                              const ModelConfig& config,
                                                              int max_rows, int max_logit_rows,
                                                              int max_lanes);
+  // Backend memory that Create asks for.
+  static size_t Bytes(const ModelConfig& config, int max_rows, int max_logit_rows, int max_lanes);
   ~Activations();
 
   int max_rows() const;

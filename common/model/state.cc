@@ -87,6 +87,12 @@ RecurrentState::~RecurrentState() {
   CHECK_EQ(impl_->free, impl_->slots) << "a slot outlived its state";
 }
 
+size_t RecurrentState::Bytes(const ModelConfig& config, int slots) {
+  const size_t floats =
+      (StateFloats(config) + LogFloats(config)) * static_cast<size_t>(config.layers);
+  return static_cast<size_t>(slots) * (floats * sizeof(float) + 2 * sizeof(int32_t));
+}
+
 absl::StatusOr<std::unique_ptr<RecurrentState>> RecurrentState::Create(Backend* backend,
                                                                        const ModelConfig& config,
                                                                        int slots) {

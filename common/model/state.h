@@ -48,6 +48,8 @@ class RecurrentState final {
   static absl::StatusOr<std::unique_ptr<RecurrentState>> Create(Backend* backend,
                                                                 const ModelConfig& config,
                                                                 int slots);
+  // Backend memory that Create asks for.
+  static size_t Bytes(const ModelConfig& config, int slots);
   ~RecurrentState();
   RecurrentState(const RecurrentState&) = delete;
   RecurrentState& operator=(const RecurrentState&) = delete;

@@ -12,20 +12,26 @@ namespace {
 
 constexpr int kDepths = kMaxDrafts + 1;
 
-absl::Status AllocateInto(Backend* backend, size_t count, size_t size, void** memory) {
-  *memory = backend->Allocate(count * size);
-  if (*memory != nullptr) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the engine needs ", count * size,
-                                                   " bytes for its steps; lower --max-sequences"));
-}
+// Hands out backend memory, or without a backend only counts it.
+class Areas final {
+ public:
+  explicit Areas(Backend* backend) : backend_(backend) {}
+  size_t bytes() const { return bytes_; }
+  bool missing() const { return missing_; }
 
-template <class T>
-absl::Status Allocate(Backend* backend, size_t count, View<T>* view) {
-  void* memory = nullptr;
-  RETURN_IF_ERROR(AllocateInto(backend, count, sizeof(T), &memory));
-  *view = {static_cast<T*>(memory), count};
-  return absl::OkStatus();
-}
+  template <class T>
+  void Add(View<T>& view, size_t count) {
+    bytes_ += count * sizeof(T);
+    if (backend_ == nullptr) return;
+    view = {static_cast<T*>(backend_->Allocate(count * sizeof(T))), count};
+    missing_ = missing_ || view.data == nullptr;
+  }
+
+ private:
+  Backend* backend_;
+  size_t bytes_ = 0;
+  bool missing_ = false;
+};
 
 }  // namespace
 
@@ -55,7 +61,35 @@ struct Step::Memory {
   std::vector<int32_t> host_top_ids;   // [B, kDepths, kMaxTopLogprobs]
   std::vector<float> host_top_values;  // as host_top_ids
   std::vector<float> host_margins;     // [B, kDepths]
+
+  void LayOut(Areas& areas, size_t slots, size_t lane_count, size_t vocab, size_t threads) {
+    areas.Add(lanes, lane_count);
+    areas.Add(counts, slots * vocab);
+    areas.Add(seen, slots * vocab);
+    areas.Add(bias_ids, slots * kMaxBias);
+    areas.Add(bias_values, slots * kMaxBias);
+    areas.Add(end_ids, slots * kMaxEndIds);
+    areas.Add(emitted, lane_count);
+    areas.Add(tokens, lane_count * kDepths);
+    areas.Add(logprobs, lane_count * kDepths);
+    areas.Add(top_ids, lane_count * kDepths * kMaxTopLogprobs);
+    areas.Add(top_values, lane_count * kDepths * kMaxTopLogprobs);
+    areas.Add(margins, lane_count * kDepths);
+    // As many choices at a time as the backend can work on, at most those of a pass.
+    areas.Add(scratch, std::min(threads, lane_count * kDepths) *
+                           static_cast<size_t>(AcceptScratchFloats(static_cast<int>(vocab))));
+  }
 };
+
+size_t Step::Bytes(const Backend& backend, const ModelConfig& config, int slots,
+                   const Options& options) {
+  Memory memory;
+  Areas areas(nullptr);
+  memory.LayOut(areas, static_cast<size_t>(slots), static_cast<size_t>(options.max_lanes),
+                static_cast<size_t>(config.vocab), static_cast<size_t>(backend.threads()));
+  return areas.bytes() + Activations::Bytes(config, options.max_rows, options.max_lanes * kDepths,
+                                            options.max_lanes);
+}
 
 Step::Step(Backend* backend, const Rwkv7* model, RecurrentState* state, const Options& options)
     : backend_(backend),
@@ -76,22 +110,12 @@ absl::StatusOr<std::unique_ptr<Step>> Step::Create(Backend* backend, const Rwkv7
   ASSIGN_OR_RETURN(m.activations,
                    Activations::Create(backend, model->config(), options.max_rows,
                                        options.max_lanes * kDepths, options.max_lanes));
-  RETURN_IF_ERROR(Allocate(backend, lanes, &m.lanes));
-  RETURN_IF_ERROR(Allocate(backend, slots * vocab, &m.counts));
-  RETURN_IF_ERROR(Allocate(backend, slots * vocab, &m.seen));
-  RETURN_IF_ERROR(Allocate(backend, slots * kMaxBias, &m.bias_ids));
-  RETURN_IF_ERROR(Allocate(backend, slots * kMaxBias, &m.bias_values));
-  RETURN_IF_ERROR(Allocate(backend, slots * kMaxEndIds, &m.end_ids));
-  RETURN_IF_ERROR(Allocate(backend, lanes, &m.emitted));
-  RETURN_IF_ERROR(Allocate(backend, lanes * kDepths, &m.tokens));
-  RETURN_IF_ERROR(Allocate(backend, lanes * kDepths, &m.logprobs));
-  RETURN_IF_ERROR(Allocate(backend, lanes * kDepths * kMaxTopLogprobs, &m.top_ids));
-  RETURN_IF_ERROR(Allocate(backend, lanes * kDepths * kMaxTopLogprobs, &m.top_values));
-  RETURN_IF_ERROR(Allocate(backend, lanes * kDepths, &m.margins));
-  // As many choices at a time as the backend can work on, at most those of a pass.
-  const size_t choices = std::min(static_cast<size_t>(backend->threads()), lanes * kDepths);
-  RETURN_IF_ERROR(
-      Allocate(backend, choices * AcceptScratchFloats(model->config().vocab), &m.scratch));
+  Areas areas(backend);
+  m.LayOut(areas, slots, lanes, vocab, static_cast<size_t>(backend->threads()));
+  if (areas.missing()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the engine needs ", areas.bytes(), " bytes for its steps; lower --max-sequences"));
+  }
   m.bias_count.assign(slots, 0);
   m.end_count.assign(slots, 0);
   m.host_emitted.resize(lanes);

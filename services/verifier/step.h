@@ -48,6 +48,9 @@ class Step final {
   static absl::StatusOr<std::unique_ptr<Step>> Create(Backend* backend, const Rwkv7* model,
                                                       RecurrentState* state,
                                                       const Options& options);
+  // Backend memory that Create asks for, that of a pass's activations included.
+  static size_t Bytes(const Backend& backend, const ModelConfig& config, int slots,
+                      const Options& options);
   ~Step();
 
   // What the slot's reply chooses by, from its first choice on: `prompt` is everything before the

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/file.h"
@@ -17,6 +18,7 @@
 #include "common/rpc/validate.h"
 #include "services/verifier/draft_setup.h"
 #include "services/verifier/generation_service.h"
+#include "services/verifier/memory_plan.h"
 #include "services/verifier/session_service.h"
 #include "services/verifier/worker_service.h"
 
@@ -53,6 +55,26 @@ absl::StatusOr<std::unique_ptr<MtpFile>> OpenSidecar(const VerifierOptions& opti
   return sidecar;
 }
 
+// Says what will be needed before anything is allocated.
+absl::Status CheckMemory(const VerifierOptions& options, const Loaded& loaded) {
+  Backend* const backend = loaded.device.backend.get();
+  std::vector<MemoryShare> plan =
+      PlanMemory(backend, *loaded.source, options.weights, options.engine);
+  const std::optional<size_t> free = backend->FreeBytes();
+  if (loaded.sidecar != nullptr) {
+    const MemoryShare sidecar = SidecarShare(*backend, *loaded.sidecar, options.draft_weights,
+                                             options.engine.max_sequences);
+    if (options.handoff == Handoff::kInProcess) {
+      plan.push_back(sidecar);
+    } else if (free && TotalOf(plan) + sidecar.bytes > *free) {
+      LOG(WARNING) << "a drafter on the same device will lack memory: it needs about "
+                   << sidecar.bytes << " bytes more";
+    }
+  }
+  LOG(INFO) << "memory " << PlanText(plan);
+  return CheckPlan(plan, backend->name(), free);
+}
+
 absl::StatusOr<Loaded> Load(const VerifierOptions& options) {
   Loaded loaded;
   ASSIGN_OR_RETURN(loaded.device, OpenBackend(options.backend, options.threads));
@@ -62,9 +84,10 @@ absl::StatusOr<Loaded> Load(const VerifierOptions& options) {
   ASSIGN_OR_RETURN(loaded.source, WeightsSource::Open(options.model));
   for (const WeightsComponent& part : loaded.source->components())
     LOG(INFO) << loaded.source->path().checkpoint << ": " << part.name << " of " << part.dtype;
+  ASSIGN_OR_RETURN(loaded.sidecar, OpenSidecar(options, *loaded.source));
+  RETURN_IF_ERROR(CheckMemory(options, loaded));
   ASSIGN_OR_RETURN(loaded.weights, ModelWeights::Load(backend, *loaded.source, options.weights));
   loaded.model = std::make_unique<Rwkv7>(loaded.weights.get());
-  ASSIGN_OR_RETURN(loaded.sidecar, OpenSidecar(options, *loaded.source));
   const std::string& path = loaded.source->path().vocab;
   if (!path.empty()) {
     ASSIGN_OR_RETURN(std::string bytes, ReadFile(path, kMaxVocabularyBytes));
