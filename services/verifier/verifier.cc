@@ -55,6 +55,14 @@ absl::StatusOr<std::unique_ptr<MtpFile>> OpenSidecar(const VerifierOptions& opti
   return sidecar;
 }
 
+// "matrices of fp8, low-rank of bf16, ..."
+std::string StoredText(const WeightsSource& source) {
+  std::string text;
+  for (const WeightsComponent& part : source.components())
+    absl::StrAppend(&text, text.empty() ? "" : ", ", part.name, " of ", part.dtype);
+  return text;
+}
+
 // Says what will be needed before anything is allocated.
 absl::Status CheckMemory(const VerifierOptions& options, const Loaded& loaded) {
   Backend* const backend = loaded.device.backend.get();
@@ -64,7 +72,7 @@ absl::Status CheckMemory(const VerifierOptions& options, const Loaded& loaded) {
   if (loaded.sidecar != nullptr) {
     const MemoryShare sidecar = SidecarShare(*backend, *loaded.sidecar, options.draft_weights,
                                              options.engine.max_sequences);
-    if (options.handoff == Handoff::kInProcess) {
+    if (options.handoff == Handoff::kInProcess || options.draft_socket.empty()) {
       plan.push_back(sidecar);
     } else if (free && TotalOf(plan) + sidecar.bytes > *free) {
       LOG(WARNING) << "a drafter on the same device will lack memory: it needs about "
@@ -82,8 +90,7 @@ absl::StatusOr<Loaded> Load(const VerifierOptions& options) {
   LOG(INFO) << "backend " << backend->name()
             << (loaded.device.device_name.empty() ? "" : " on " + loaded.device.device_name);
   ASSIGN_OR_RETURN(loaded.source, WeightsSource::Open(options.model));
-  for (const WeightsComponent& part : loaded.source->components())
-    LOG(INFO) << loaded.source->path().checkpoint << ": " << part.name << " of " << part.dtype;
+  LOG(INFO) << loaded.source->path().checkpoint << ": " << StoredText(*loaded.source);
   ASSIGN_OR_RETURN(loaded.sidecar, OpenSidecar(options, *loaded.source));
   RETURN_IF_ERROR(CheckMemory(options, loaded));
   ASSIGN_OR_RETURN(loaded.weights, ModelWeights::Load(backend, *loaded.source, options.weights));
