@@ -137,10 +137,18 @@ absl::Status MakeLayers(Backend* backend, const SyntheticModel& model, ModelWeig
   return arena.status();
 }
 
+size_t EmbeddingCount(const ModelConfig& config) {
+  return static_cast<size_t>(config.vocab) * static_cast<size_t>(config.width);
+}
+
+Matrix HeadShape(const SyntheticModel& model) {
+  return {.rows = model.config.vocab, .cols = model.config.width};
+}
+
 // The two tables that a drafter maps.
 absl::Status MakeTables(Backend* backend, const SyntheticModel& model, ModelWeights::Parts& parts) {
   const ModelConfig& config = model.config;
-  const size_t count = static_cast<size_t>(config.vocab) * static_cast<size_t>(config.width);
+  const size_t count = EmbeddingCount(config);
   const size_t bytes = count * sizeof(float);
   auto* const table =
       static_cast<float*>(backend->AllocateExported(bytes, &parts.embedding_handle));
@@ -150,7 +158,7 @@ absl::Status MakeTables(Backend* backend, const SyntheticModel& model, ModelWeig
   backend->FillRandom(table, count, FillOfTensor(model.seed, kEmbeddingTensor, {}));
   parts.embedding = table;
 
-  parts.head = {.rows = config.vocab, .cols = config.width};
+  parts.head = HeadShape(model);
   const size_t packed = backend->PackedBytes(parts.head);
   void* const head = backend->AllocateExported(packed, &parts.head_handle);
   if (head == nullptr)
@@ -183,6 +191,14 @@ absl::StatusOr<SyntheticModel> SyntheticOfSize(absl::string_view size) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("no synthetic size \"", size, "\": 2.9b, 7.2b, 13.3b or tiny"));
+}
+
+ModelWeights::Bytes MeasureSynthetic(Backend* backend, const SyntheticModel& model) {
+  SyntheticArena layers(backend, model.seed, nullptr);
+  PlaceLayers(layers, model);
+  return {.layers = layers.bytes(),
+          .embedding = EmbeddingCount(model.config) * sizeof(float),
+          .head = backend->PackedBytes(HeadShape(model))};
 }
 
 absl::StatusOr<std::unique_ptr<ModelWeights>> MakeSynthetic(Backend* backend,

@@ -29,6 +29,9 @@ struct SyntheticModel {
 // for another.
 absl::StatusOr<SyntheticModel> SyntheticOfSize(absl::string_view size);
 
+// Backend memory that MakeSynthetic asks for.
+ModelWeights::Bytes MeasureSynthetic(Backend* backend, const SyntheticModel& model);
+
 // RESOURCE_EXHAUSTED, saying how much memory was needed for what, when the backend has too little.
 absl::StatusOr<std::unique_ptr<ModelWeights>> MakeSynthetic(Backend* backend,
                                                             const SyntheticModel& model);

@@ -16,20 +16,18 @@ std::string SizeText(size_t bytes) {
 
 }  // namespace
 
-std::vector<MemoryShare> PlanMemory(Backend* backend, const WeightsSource& source,
-                                    const WeightsOptions& weights, const EngineOptions& engine) {
-  const ModelWeights::Bytes bytes = ModelWeights::Measure(backend, source, weights);
-  const ModelConfig& config = source.config();
+std::vector<MemoryShare> PlanMemory(const Backend& backend, const ModelWeights::Bytes& weights,
+                                    const ModelConfig& config, const EngineOptions& engine) {
   const int sequences = engine.max_sequences;
   const Step::Options step = {.max_lanes = sequences, .max_rows = engine.max_rows()};
   return {
-      {"the layers' weights", bytes.layers, "--weights"},
-      {"the embedding table", bytes.embedding, ""},
-      {"the head", bytes.head, "--head-weights"},
+      {"the layers' weights", weights.layers, "--weights"},
+      {"the embedding table", weights.embedding, ""},
+      {"the head", weights.head, "--head-weights"},
       {absl::StrCat("the states of ", sequences, " sequences"),
        RecurrentState::Bytes(config, sequences), "--max-sequences"},
       {absl::StrCat("passes of ", step.max_rows, " tokens"),
-       Step::Bytes(*backend, config, sequences, step), "--prefill-budget, --max-sequences"},
+       Step::Bytes(backend, config, sequences, step), "--prefill-budget, --max-sequences"},
   };
 }
 

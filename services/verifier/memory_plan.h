@@ -21,8 +21,8 @@ struct MemoryShare {
 
 // Known before anything is allocated: the weights in their formats, the states and the largest
 // pass. Recorded graphs and the hand-off's block are not counted.
-std::vector<MemoryShare> PlanMemory(Backend* backend, const WeightsSource& source,
-                                    const WeightsOptions& weights, const EngineOptions& engine);
+std::vector<MemoryShare> PlanMemory(const Backend& backend, const ModelWeights::Bytes& weights,
+                                    const ModelConfig& config, const EngineOptions& engine);
 
 // About what a drafter needs, in this process or another on the same device.
 MemoryShare SidecarShare(const Backend& backend, const MtpFile& sidecar, WeightFormat format,

@@ -67,7 +67,8 @@ std::string StoredText(const WeightsSource& source) {
 absl::Status CheckMemory(const VerifierOptions& options, const Loaded& loaded) {
   Backend* const backend = loaded.device.backend.get();
   std::vector<MemoryShare> plan =
-      PlanMemory(backend, *loaded.source, options.weights, options.engine);
+      PlanMemory(*backend, ModelWeights::Measure(backend, *loaded.source, options.weights),
+                 loaded.source->config(), options.engine);
   const std::optional<size_t> free = backend->FreeBytes();
   if (loaded.sidecar != nullptr) {
     const MemoryShare sidecar = SidecarShare(*backend, *loaded.sidecar, options.draft_weights,

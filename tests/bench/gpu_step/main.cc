@@ -22,6 +22,7 @@
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/flags.h"
+#include "common/model/weight_format.h"
 #include "kernels/backend_cuda.h"
 #include "tests/bench/gpu_step/bytes_moved.h"
 #include "tests/bench/gpu_step/step_engine.h"
@@ -58,13 +59,10 @@ struct Work {
   StepShape shape;
 };
 
-WeightFormat FormatOf(const std::string& name) {
-#define TANDEM_WEIGHT_FORMAT(format, folder) \
-  if (name == #folder) return WeightFormat::k##format;
-#include "kernels/linear/formats.def"
-#undef TANDEM_WEIGHT_FORMAT
-  CHECK(false) << "no weight format " << name;
-  return WeightFormat::kBf16;
+WeightFormat FormatOf(absl::string_view flag, const std::string& name) {
+  const auto format = ParseWeightFormat(flag, name, AllWeightFormats());
+  CHECK_OK(format.status());
+  return *format;
 }
 
 std::vector<int> Numbers(const std::vector<std::string>& texts) {
@@ -118,7 +116,7 @@ Machine Start() {
 
 SyntheticModel Model() {
   SyntheticModel model = Value(SyntheticOfSize(absl::GetFlag(FLAGS_synthetic)));
-  model.format = FormatOf(absl::GetFlag(FLAGS_weights));
+  model.format = FormatOf("weights", absl::GetFlag(FLAGS_weights));
   model.zero_share = absl::GetFlag(FLAGS_zero_share);
   return model;
 }
@@ -181,7 +179,8 @@ void BenchSteps(StepEngine& engine, const SyntheticModel& model, StepReport& rep
   StepRow draft = {.what = absl::StrCat("draft ", drafts), .rows = drafts, .tokens = drafts};
   draft.live = kDraftLive;
   draft.bytes =
-      DraftBytes(model.config, FormatOf(absl::GetFlag(FLAGS_draft_weights)), drafts, kDraftLive);
+      DraftBytes(model.config, FormatOf("draft-weights", absl::GetFlag(FLAGS_draft_weights)),
+                 drafts, kDraftLive);
   for (Work& work : works) Weigh(engine, model, work);
   engine.StartDrafting();
   for (int i = 0; i < kWarmUp; ++i) {
@@ -237,8 +236,9 @@ void Main(const std::string& command) {
               machine.card.c_str(), model.name.c_str(), absl::GetFlag(FLAGS_weights).c_str(),
               absl::GetFlag(FLAGS_draft_weights).c_str(), model.zero_share);
   const absl::Time begin = absl::Now();
-  StepEngine engine(std::move(machine.backend), model, FormatOf(absl::GetFlag(FLAGS_draft_weights)),
-                    max_rows, max_lanes);
+  StepEngine engine(std::move(machine.backend), model,
+                    FormatOf("draft-weights", absl::GetFlag(FLAGS_draft_weights)), max_rows,
+                    max_lanes);
   engine.backend().Wait();
   std::printf("made in %s\n", absl::FormatDuration(absl::Now() - begin).c_str());
   StepReport report(absl::StrCat(model.name, " ", absl::GetFlag(FLAGS_weights)),

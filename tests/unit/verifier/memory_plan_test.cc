@@ -5,6 +5,7 @@
 
 #include "common/model/rwkv7.h"
 #include "common/model/state.h"
+#include "common/model/synthetic.h"
 #include "services/verifier/step.h"
 #include "tests/forwarding_backend.h"
 
@@ -42,7 +43,8 @@ TEST(MemoryPlanTest, IsWhatIsAllocated) {
                                   {.matrices = WeightFormat::kInt6, .head = WeightFormat::kFp8}};
   for (const WeightsOptions& options : kinds) {
     CountingBackend backend;
-    const std::vector<MemoryShare> plan = PlanMemory(&backend, **source, options, engine);
+    const std::vector<MemoryShare> plan = PlanMemory(
+        backend, ModelWeights::Measure(&backend, **source, options), (*source)->config(), engine);
     ASSERT_EQ(plan.size(), 5u);
     EXPECT_EQ(backend.Allocated(), 0u);
     const auto weights = ModelWeights::Load(&backend, **source, options);
@@ -57,6 +59,17 @@ TEST(MemoryPlanTest, IsWhatIsAllocated) {
     ASSERT_TRUE(step.ok()) << step.status();
     EXPECT_EQ(plan[4].bytes, backend.Allocated());
   }
+}
+
+TEST(MemoryPlanTest, SyntheticWeightsAreMeasuredToo) {
+  auto model = SyntheticOfSize("tiny");
+  ASSERT_TRUE(model.ok());
+  model->format = WeightFormat::kInt8;
+  CountingBackend backend;
+  const ModelWeights::Bytes bytes = MeasureSynthetic(&backend, *model);
+  EXPECT_EQ(backend.Allocated(), 0u);
+  ASSERT_TRUE(MakeSynthetic(&backend, *model).ok());
+  EXPECT_EQ(bytes.total(), backend.Allocated());
 }
 
 TEST(MemoryPlanTest, TooMuchNamesWhatForAndWhichFlagsLowerIt) {
