@@ -23,6 +23,7 @@ struct DraftMixArgs;
 struct EmbedArgs;
 struct HeadArgs;
 struct LinearArgs;
+struct LinearReserve;
 struct Matrix;
 struct MatrixCodes;
 struct RandomFill;
@@ -106,6 +107,11 @@ class Backend {
   virtual size_t PackedBytes(const Matrix& shape) const = 0;
   [[nodiscard]] virtual bool Pack(void* to, const Matrix& shape, const uint16_t* bf16) = 0;
   [[nodiscard]] virtual bool PackCodes(void* to, const Matrix& shape, const MatrixCodes& codes) = 0;
+  // Allocates what linear ops of the matrices packed so far need beside their arguments; called
+  // before such an op is enqueued. False when there is not enough memory.
+  virtual bool ReserveLinear(const LinearReserve& most) = 0;
+  // Bytes of that for matrices up to the size of `largest`, rounded_inputs being of some of them.
+  virtual size_t LinearBytes(const LinearReserve& most, const Matrix& largest) const = 0;
   // Numbers from a seed (kernels/random/random.h): [count] of them, and the packing of a matrix
   // [rows, cols] of them rounded to bf16. No number of either is made on the host of a GPU.
   virtual void FillRandom(float* to, size_t count, const RandomFill& fill) = 0;

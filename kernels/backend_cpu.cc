@@ -65,6 +65,8 @@ class BackendCpu final : public Backend {
     LinearPackCodes(to, shape.format, codes, shape.rows, shape.cols);
     return true;
   }
+  bool ReserveLinear(const LinearReserve&) override { return true; }
+  size_t LinearBytes(const LinearReserve&, const Matrix&) const override { return 0; }
   void FillRandom(float* to, size_t count, const RandomFill& fill) override {
     FillRandomCpu(to, count, fill);
   }

@@ -13,8 +13,11 @@
 #include "kernels/graphs_cuda.h"
 #include "kernels/head/head_cuda.h"
 #include "kernels/launch_cuda.cuh"
+#include "kernels/linear/gemm_cuda.h"
 #include "kernels/linear/linear_cuda.h"
 #include "kernels/linear/quantize.h"
+#include "kernels/linear/round_rows_cuda.h"
+#include "kernels/linear/scratch_cuda.h"
 #include "kernels/memory_cuda.h"
 #include "kernels/random/random_cuda.h"
 #include "kernels/replay/replay_cuda.h"
@@ -35,10 +38,16 @@ void Require(bool kept, const char* promise) {
 // Enqueues everything on one stream, which knows nothing of the default stream.
 class BackendCuda final : public Backend {
  public:
-  BackendCuda(cudaStream_t stream, const CudaDevice& device, int most_graphs)
+  // gemm: null for a batch-invariant one.
+  BackendCuda(cudaStream_t stream, const CudaDevice& device, int most_graphs,
+              std::unique_ptr<GemmCuda> gemm)
       : ordinal_(device.ordinal),
         stream_(stream),
-        device_({.stream = stream, .multiprocessors = device.multiprocessors}),
+        gemm_(std::move(gemm)),
+        device_({.stream = stream,
+                 .multiprocessors = device.multiprocessors,
+                 .linear = &linear_,
+                 .gemm = gemm_.get()}),
         memory_(stream),
         copies_(stream),
         graphs_(stream, std::max(most_graphs, 1)) {}
@@ -80,6 +89,11 @@ class BackendCuda final : public Backend {
   GraphCounts graph_counts() const override { return graphs_.counts(); }
 
   size_t PackedBytes(const Matrix& shape) const override { return LinearPackedBytesCuda(shape); }
+  bool ReserveLinear(const LinearReserve& most) override;
+  size_t LinearBytes(const LinearReserve& most, const Matrix& largest) const override {
+    return Total(
+        Measure(most, largest.rounded_inputs, largest.rows, GemmCuda::WeightBytes(largest)));
+  }
   bool Pack(void* to, const Matrix& shape, const uint16_t* bf16) override {
     return PackStaged(to, shape, [&](uint16_t* staged, size_t count) {
       copies_.In(staged, bf16, count * sizeof(uint16_t));
@@ -134,6 +148,30 @@ class BackendCuda final : public Backend {
 
   const int ordinal_;
   const cudaStream_t stream_;
+  // Of every matrix that is packed, for ReserveLinear.
+  void Know(const Matrix& shape) {
+    rounded_inputs_ = rounded_inputs_ || shape.rounded_inputs;
+    most_outputs_ = std::max(most_outputs_, shape.rows);
+    most_weight_bytes_ = std::max(most_weight_bytes_, GemmCuda::WeightBytes(shape));
+  }
+  // Bytes of what linear ops use beside their arguments.
+  struct LinearSizes {
+    size_t rows = 0, weights = 0, sums = 0, workspace = 0;
+  };
+  LinearSizes Measure(const LinearReserve& most, bool rounded_inputs, int outputs,
+                      size_t weight_bytes) const;
+  static size_t Total(const LinearSizes& sizes) {
+    return sizes.rows + sizes.weights + sizes.sums + sizes.workspace;
+  }
+  // Memory of at least that size in `scratch`; what is outgrown stays, for graphs that use it.
+  bool Grow(ScratchCuda& scratch, size_t bytes);
+
+  LinearScratchCuda linear_;
+  const std::unique_ptr<GemmCuda> gemm_;
+  GemmCuda::Memory gemm_memory_;
+  bool rounded_inputs_ = false;
+  int most_outputs_ = 0;
+  size_t most_weight_bytes_ = 0;
   const DeviceCuda device_;
   MemoryCuda memory_;
   CopiesCuda copies_;
@@ -157,6 +195,7 @@ bool BackendCuda::PackStaged(void* to, const Matrix& shape,
                              const std::function<void(uint16_t*, size_t)>& fill) {
   const size_t count = static_cast<size_t>(shape.rows) * static_cast<size_t>(shape.cols);
   Idle();
+  Know(shape);
   return MemoryCuda::WithScratch(count * sizeof(uint16_t), [&](uint8_t* scratch) {
     auto* const staged = reinterpret_cast<uint16_t*>(scratch);
     fill(staged, count);
@@ -167,6 +206,7 @@ bool BackendCuda::PackStaged(void* to, const Matrix& shape,
 
 bool BackendCuda::PackCodes(void* to, const Matrix& shape, const MatrixCodes& codes) {
   const size_t rows = static_cast<size_t>(shape.rows), cols = static_cast<size_t>(shape.cols);
+  Know(shape);
   const bool grouped = shape.format == WeightFormat::kInt6;
   const void* const scales = grouped ? static_cast<const void*>(codes.group_scales) : codes.scales;
   const size_t scale_bytes = grouped ? rows * ((cols + kInt6Group - 1) / kInt6Group) * 2 : rows * 4;
@@ -182,6 +222,34 @@ bool BackendCuda::PackCodes(void* to, const Matrix& shape, const MatrixCodes& co
                         device_);
     CUDA_CHECK(cudaStreamSynchronize(stream_));
   });
+}
+
+bool BackendCuda::Grow(ScratchCuda& scratch, size_t bytes) {
+  if (bytes <= scratch.bytes) return true;
+  void* const memory = Allocate(bytes);
+  if (memory == nullptr) return false;
+  scratch = {static_cast<uint8_t*>(memory), bytes};
+  return true;
+}
+
+BackendCuda::LinearSizes BackendCuda::Measure(const LinearReserve& most, bool rounded_inputs,
+                                              int outputs, size_t weight_bytes) const {
+  LinearSizes sizes;
+  if (rounded_inputs || gemm_ != nullptr) sizes.rows = RoundedRowsBytes(most.rows, most.inputs);
+  if (gemm_ == nullptr || most.rows <= kMostInvariantRows) return sizes;
+  sizes.weights = weight_bytes;
+  sizes.sums = GemmCuda::SumBytes(most.rows, outputs);
+  sizes.workspace = CublasLt::kWorkspaceBytes;
+  return sizes;
+}
+
+bool BackendCuda::ReserveLinear(const LinearReserve& most) {
+  const LinearSizes sizes = Measure(most, rounded_inputs_, most_outputs_, most_weight_bytes_);
+  const bool grown = Grow(linear_.rows, sizes.rows) && Grow(gemm_memory_.weights, sizes.weights) &&
+                     Grow(gemm_memory_.sums, sizes.sums) &&
+                     Grow(gemm_memory_.workspace, sizes.workspace);
+  if (gemm_ != nullptr) gemm_->Use(gemm_memory_);
+  return grown;
 }
 
 // Exists to ask whether there is code for the device.
@@ -257,7 +325,18 @@ CudaStart MakeCudaBackend(const CudaOptions& options) {
   cudaStream_t stream = nullptr;
   if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return Refuse(device, device.name + " cannot be used", error);
-  return {.backend = std::make_unique<BackendCuda>(stream, device, options.most_graphs),
+  std::unique_ptr<GemmCuda> gemm;
+  if (!options.batch_invariant) {
+    std::string refused;
+    std::unique_ptr<CublasLt> library = CublasLt::Load(&refused);
+    if (library == nullptr) {
+      (void)cudaStreamDestroy(stream);
+      return {.device = device, .refused = refused + "; --batch-invariant needs no cuBLASLt"};
+    }
+    gemm = std::make_unique<GemmCuda>(std::move(library));
+  }
+  return {.backend =
+              std::make_unique<BackendCuda>(stream, device, options.most_graphs, std::move(gemm)),
           .device = device};
 }
 

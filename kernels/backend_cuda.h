@@ -26,6 +26,9 @@ struct CudaOptions {
   int device = 0;  // ordinal among the devices that CUDA_VISIBLE_DEVICES leaves visible
   // Most recorded graphs kept; the least recently used one goes first. >= 1.
   int most_graphs = 256;
+  // Off: linear ops of many rows go through cuBLASLt (kernels/linear/gemm_cuda.h), and the bits of
+  // their rows depend on how many there are.
+  bool batch_invariant = true;
 };
 
 // A backend on one CUDA device, or why there is none.
@@ -36,7 +39,8 @@ struct CudaStart {
 };
 
 // Refuses where tandem was built without CUDA, there is no driver or device, the device's
-// architecture was not compiled in, or its context cannot be made.
+// architecture was not compiled in, its context cannot be made, or cuBLASLt is wanted and cannot be
+// loaded.
 CudaStart MakeCudaBackend(const CudaOptions& options);
 
 }  // namespace tandem

@@ -41,6 +41,10 @@ class ForwardingBackend : public Backend {
   bool PackCodes(void* to, const Matrix& shape, const MatrixCodes& codes) override {
     return real_->PackCodes(to, shape, codes);
   }
+  bool ReserveLinear(const LinearReserve& most) override { return real_->ReserveLinear(most); }
+  size_t LinearBytes(const LinearReserve& most, const Matrix& largest) const override {
+    return real_->LinearBytes(most, largest);
+  }
   void FillRandom(float* to, size_t count, const RandomFill& fill) override {
     real_->FillRandom(to, count, fill);
   }

@@ -1,11 +1,13 @@
 #include "common/model/activations.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
+#include "kernels/linear/linear.h"
 
 namespace tandem {
 namespace {
@@ -107,6 +109,12 @@ absl::StatusOr<std::unique_ptr<Activations>> Activations::Create(Backend* backen
                         backend->name()));
   }
   layout.Deal(memory);
+  if (!backend->ReserveLinear(LinearOps(config, max_rows))) {
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("the linear ops of passes of %d tokens need more %s memory than is "
+                        "available; lower --prefill-budget or --max-sequences",
+                        max_rows, backend->name()));
+  }
   return std::unique_ptr<Activations>(new Activations(std::move(impl)));
 }
 
@@ -116,6 +124,12 @@ size_t Activations::Bytes(const ModelConfig& config, int max_rows, int max_logit
   return LayOut(buffers, config, static_cast<size_t>(max_rows), static_cast<size_t>(max_logit_rows),
                 static_cast<size_t>(max_lanes))
       .bytes();
+}
+
+LinearReserve Activations::LinearOps(const ModelConfig& config, int max_rows) {
+  // r, k and v are made by one op.
+  const int inputs = std::max(3 * config.width, config.ffn);
+  return {.rows = max_rows, .inputs = static_cast<size_t>(inputs)};
 }
 
 int Activations::max_rows() const { return impl_->max_rows; }

@@ -9,13 +9,14 @@
 
 namespace tandem {
 
-absl::StatusOr<OpenedBackend> OpenBackend(const std::string& name, int threads) {
+absl::StatusOr<OpenedBackend> OpenBackend(const std::string& name, int threads,
+                                          bool batch_invariant) {
   if (name == "cpu") return OpenedBackend{.backend = MakeCpuBackend(threads)};
   if (name != "cuda" && name != "auto") {
     return absl::InvalidArgumentError(
         absl::StrCat("--backend=", name, ": must be auto, cpu or cuda"));
   }
-  CudaStart start = MakeCudaBackend({});
+  CudaStart start = MakeCudaBackend({.batch_invariant = batch_invariant});
   if (start.backend != nullptr) {
     return OpenedBackend{.backend = std::move(start.backend),
                          .device_uuid = start.device.uuid,

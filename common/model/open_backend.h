@@ -17,7 +17,9 @@ struct OpenedBackend {
 
 // The backend that --backend names: "cpu", "cuda", or "auto", which takes CUDA where it can work
 // and logs why it does not. FAILED_PRECONDITION, saying why, where "cuda" cannot work;
-// INVALID_ARGUMENT for another name. `threads` as in MakeCpuBackend.
-absl::StatusOr<OpenedBackend> OpenBackend(const std::string& name, int threads);
+// INVALID_ARGUMENT for another name. `threads` as in MakeCpuBackend; batch_invariant as in
+// CudaOptions, the CPU backend always is.
+absl::StatusOr<OpenedBackend> OpenBackend(const std::string& name, int threads,
+                                          bool batch_invariant = true);
 
 }  // namespace tandem

@@ -8,6 +8,7 @@
 #include "common/model/state.h"
 #include "common/model/weights.h"
 #include "kernels/backend.h"
+#include "kernels/linear/linear.h"
 #include "kernels/view.h"
 
 namespace tandem {
@@ -22,6 +23,8 @@ class Activations final {
                                                              int max_lanes);
   // Backend memory that Create asks for.
   static size_t Bytes(const ModelConfig& config, int max_rows, int max_logit_rows, int max_lanes);
+  // What Create has the backend reserve besides.
+  static LinearReserve LinearOps(const ModelConfig& config, int max_rows);
   ~Activations();
 
   int max_rows() const;

@@ -67,10 +67,16 @@ const Size kSizes[] = {
       .gate_rank = 64}},
 };
 
+Matrix LargeMatrix(const SyntheticModel& model, int rows, int cols) {
+  const bool rounded = model.rounded_inputs && model.format == WeightFormat::kFp8;
+  return {.format = model.format, .rows = rows, .cols = cols, .rounded_inputs = rounded};
+}
+
 // In the ranges of trained models: decays from 0.55 to nearly 1, learning rates around 0.5.
-void PlaceTimeMix(SyntheticArena& arena, const ModelConfig& config, WeightFormat format, bool first,
+void PlaceTimeMix(SyntheticArena& arena, const SyntheticModel& model, bool first,
                   LayerWeights& layer) {
   constexpr WeightFormat kSmall = WeightFormat::kBf16;
+  const ModelConfig& config = model.config;
   const int c = config.width;
   const size_t count = static_cast<size_t>(c);
   layer.ln1_weight = arena.Vector(count, {.scale = 0.1, .mean = 1.0});
@@ -83,10 +89,10 @@ void PlaceTimeMix(SyntheticArena& arena, const ModelConfig& config, WeightFormat
   layer.r_k = arena.Vector(count, {.scale = 0.1});
   layer.ln_x_weight = arena.Vector(count, {.scale = 0.1, .mean = 1.0});
   layer.ln_x_bias = arena.Vector(count, {.scale = 0.05});
-  layer.receptance = arena.Projection(format, c, c);
-  layer.key = arena.Projection(format, c, c);
-  layer.value = arena.Projection(format, c, c);
-  layer.output = arena.Projection(format, c, c);
+  layer.receptance = arena.Projection(LargeMatrix(model, c, c));
+  layer.key = arena.Projection(LargeMatrix(model, c, c));
+  layer.value = arena.Projection(LargeMatrix(model, c, c));
+  layer.output = arena.Projection(LargeMatrix(model, c, c));
   layer.w1 = arena.Projection(kSmall, config.decay_rank, c);
   layer.a1 = arena.Projection(kSmall, config.icl_rank, c);
   layer.g1 = arena.Projection(kSmall, config.gate_rank, c);
@@ -105,17 +111,18 @@ void PlaceChannelMix(SyntheticArena& arena, const SyntheticModel& model, LayerWe
   layer.ln2_weight = arena.Vector(count, {.scale = 0.0, .mean = 1.0});
   layer.ln2_bias = arena.Vector(count, {.scale = 0.0, .mean = kSyntheticMixBias});
   layer.ffn_mix = arena.Vector(count, {.scale = 0.0, .mean = kSyntheticMixShift});
-  layer.ffn_key = arena.Pack({.format = model.format, .rows = model.config.ffn, .cols = c},
-                             ChannelMixKeySpread(c, model.zero_share));
-  layer.ffn_value = arena.Projection(model.format, c, model.config.ffn, 2.0,
-                                     /*sparse_inputs=*/true);
+  layer.ffn_key =
+      arena.Pack(LargeMatrix(model, model.config.ffn, c), ChannelMixKeySpread(c, model.zero_share));
+  Matrix value = LargeMatrix(model, c, model.config.ffn);
+  value.sparse_inputs = true;
+  layer.ffn_value = arena.Projection(value, 2.0);
 }
 
 ModelWeights::Layers PlaceLayers(SyntheticArena& arena, const SyntheticModel& model) {
   ModelWeights::Layers all;
   for (int i = 0; i < model.config.layers; ++i) {
     LayerWeights layer;
-    PlaceTimeMix(arena, model.config, model.format, i == 0, layer);
+    PlaceTimeMix(arena, model, i == 0, layer);
     PlaceChannelMix(arena, model, layer);
     all.layers.push_back(layer);
   }

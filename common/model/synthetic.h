@@ -21,7 +21,8 @@ struct SyntheticModel {
   std::string name;  // "synthetic-7.2b"
   // Of att.{receptance,key,value,output} and ffn.{key,value}; everything else stays bf16 or fp32.
   WeightFormat format = WeightFormat::kBf16;
-  double zero_share = 0.90;  // of a token's relu^2 activations, [0, 1); see ChannelMixKeySpread
+  bool rounded_inputs = false;  // with Fp8, of those matrices
+  double zero_share = 0.90;     // of a token's relu^2 activations, [0, 1); see ChannelMixKeySpread
   uint64_t seed = 1;
 };
 

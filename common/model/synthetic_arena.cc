@@ -62,10 +62,14 @@ Matrix SyntheticArena::Pack(Matrix shape, Spread spread) {
   return shape;
 }
 
+Matrix SyntheticArena::Projection(const Matrix& shape, double gain) {
+  return Pack(shape, {.scale = gain / std::sqrt(shape.cols)});
+}
+
 Matrix SyntheticArena::Projection(WeightFormat format, int rows, int cols, double gain,
                                   bool sparse_inputs) {
-  return Pack({.format = format, .rows = rows, .cols = cols, .sparse_inputs = sparse_inputs},
-              {.scale = gain / std::sqrt(cols)});
+  return Projection({.format = format, .rows = rows, .cols = cols, .sparse_inputs = sparse_inputs},
+                    gain);
 }
 
 }  // namespace tandem

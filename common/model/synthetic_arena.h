@@ -47,7 +47,9 @@ class SyntheticArena final {
   View<const float> Vector(size_t count, Spread spread);
   // As `shape` says, without its data.
   Matrix Pack(Matrix shape, Spread spread);
-  // [rows, cols] for inputs of variance 1 and outputs of variance gain^2.
+  // For inputs of variance 1 and outputs of variance gain^2.
+  Matrix Projection(const Matrix& shape, double gain = 1.0);
+  // [rows, cols].
   Matrix Projection(WeightFormat format, int rows, int cols, double gain = 1.0,
                     bool sparse_inputs = false);
   // Backend memory of that size, null while measuring.

@@ -54,6 +54,12 @@ std::vector<std::string> WeightFormatNames(absl::Span<const WeightFormat> format
   return names;
 }
 
+absl::StatusOr<bool> ParseActivations(absl::string_view flag, absl::string_view text) {
+  if (text == "exact" || text == "fp8") return text == "fp8";
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, "=", text, ": must be one of exact, fp8"));
+}
+
 absl::Span<const WeightFormat> AllWeightFormats() { return kAll; }
 absl::Span<const WeightFormat> HeadWeightFormats() { return kHead; }
 

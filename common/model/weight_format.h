@@ -24,6 +24,9 @@ inline constexpr char kAsTheFileIs[] = "file";
 absl::StatusOr<std::optional<WeightFormat>> ParseFileWeightFormat(
     absl::string_view flag, absl::string_view text, absl::Span<const WeightFormat> accepted);
 
+// Whether inputs are rounded too: "exact" or "fp8". INVALID_ARGUMENT, naming the flag, for others.
+absl::StatusOr<bool> ParseActivations(absl::string_view flag, absl::string_view text);
+
 // What --weights and --draft-weights accept.
 absl::Span<const WeightFormat> AllWeightFormats();
 // What --head-weights accepts.

@@ -44,6 +44,18 @@ absl::Status CheckFormat(const WeightsSource& source, const std::string& name,
       " out, or make a file of ", asked, " from the unquantised model with `tandem quantize`"));
 }
 
+// There must be matrices whose inputs are rounded.
+absl::Status CheckRounding(const WeightsSource& source, const WeightsOptions& options) {
+  if (!options.rounded_inputs) return absl::OkStatus();
+  for (const std::string& name : source.names()) {
+    if (name != "head.weight" && source.format(name) == WeightFormat::kFp8) return absl::OkStatus();
+  }
+  if (options.matrices == WeightFormat::kFp8) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--activations=fp8 needs matrices in fp8: --weights=fp8, or a file of them, which ",
+      source.path().checkpoint, " is not"));
+}
+
 absl::Status CheckFormats(const WeightsSource& source, const WeightsOptions& options) {
   for (const std::string& name : source.names()) {
     if (name == "head.weight") {
@@ -52,7 +64,7 @@ absl::Status CheckFormats(const WeightsSource& source, const WeightsOptions& opt
       RETURN_IF_ERROR(CheckFormat(source, name, "weights", options.matrices));
     }
   }
-  return absl::OkStatus();
+  return CheckRounding(source, options);
 }
 
 // A matrix stored [outputs, inputs], rounded or as it is, into backend memory.
@@ -73,8 +85,11 @@ absl::Status PackStored(Backend* backend, const WeightsSource& source, const std
 // names: without memory it only measures, with memory it fills, up to the first failure.
 class Arena final {
  public:
-  Arena(Backend* backend, const WeightsSource& source, void* memory)
-      : backend_(backend), source_(source), memory_(static_cast<uint8_t*>(memory)) {}
+  Arena(Backend* backend, const WeightsSource& source, bool rounded_inputs, void* memory)
+      : backend_(backend),
+        source_(source),
+        rounded_inputs_(rounded_inputs),
+        memory_(static_cast<uint8_t*>(memory)) {}
 
   size_t bytes() const { return used_; }
   const absl::Status& status() const { return status_; }
@@ -103,6 +118,7 @@ class Arena final {
                      .rows = rows,
                      .cols = cols,
                      .sparse_inputs = sparse_inputs};
+    matrix.rounded_inputs = rounded_inputs_ && matrix.format == WeightFormat::kFp8;
     void* const to = Take(backend_->PackedBytes(matrix));
     if (to == nullptr) return {};
     status_.Update(PackStored(backend_, source_, name, to, matrix));
@@ -147,6 +163,7 @@ class Arena final {
 
   Backend* backend_;
   const WeightsSource& source_;
+  const bool rounded_inputs_;
   uint8_t* memory_;
   size_t used_ = 0;
   absl::Status status_;
@@ -256,13 +273,13 @@ struct ModelWeights::Impl {
 };
 
 absl::Status ModelWeights::Impl::LoadLayers(const WeightsSource& source) {
-  Arena measure(backend, source, nullptr);
+  Arena measure(backend, source, options.rounded_inputs, nullptr);
   PlaceLayers(measure, config, options.matrices);
   void* memory = backend->Allocate(measure.bytes());
   if (memory == nullptr)
     return NoMemory(*backend, "the weights of the layers", measure.bytes(),
                     "use a smaller format with --weights, or a smaller model");
-  Arena arena(backend, source, memory);
+  Arena arena(backend, source, options.rounded_inputs, memory);
   layers = PlaceLayers(arena, config, options.matrices);
   return arena.status();
 }
@@ -299,7 +316,7 @@ absl::Status ModelWeights::Impl::LoadHead(const WeightsSource& source) {
 
 ModelWeights::Bytes ModelWeights::Measure(Backend* backend, const WeightsSource& source,
                                           const WeightsOptions& options) {
-  Arena layers(backend, source, nullptr);
+  Arena layers(backend, source, options.rounded_inputs, nullptr);
   PlaceLayers(layers, source.config(), options.matrices);
   return {.layers = layers.bytes(),
           .embedding = EmbeddingBytes(source.config()),
@@ -360,6 +377,7 @@ std::string ModelWeights::FormatText() const {
   std::string text;
   for (const WeightFormat format : formats)
     absl::StrAppend(&text, text.empty() ? "" : "+", WeightFormatName(format));
+  if (impl_->options.rounded_inputs) absl::StrAppend(&text, ", activations fp8");
   if (impl_->head.format != WeightFormat::kBf16)
     absl::StrAppend(&text, ", head ", WeightFormatName(impl_->head.format));
   return text;

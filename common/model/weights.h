@@ -21,6 +21,9 @@ struct WeightsOptions {
   // and value of the channel mix.
   std::optional<WeightFormat> matrices;
   std::optional<WeightFormat> head;
+  // Those of the six that are Fp8 round their inputs to it as well; see Matrix::rounded_inputs. At
+  // least one has to be.
+  bool rounded_inputs = false;
 };
 
 // The base model in backend memory, immutable after Load. The LN0(emb) table and the head lie in

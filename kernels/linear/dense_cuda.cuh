@@ -59,6 +59,7 @@ __device__ inline void FinishSum(const DensePlace<kFormat, Cut>& place, int outp
   const DenseJob& job = place.job;
   const int n = place.first_tile * kTileOutputs + output;
   if (n >= job.outputs || row >= place.columns) return;
+  if constexpr (Cut::kRounded) sum *= job.x_scales[place.first_row + row];
   if constexpr (Step::kRowScale) {
     const size_t bytes = static_cast<size_t>(place.tiles) * place.steps * Step::kBytes;
     sum *= reinterpret_cast<const float*>(job.weight + bytes)[n];
@@ -129,6 +130,8 @@ __global__ void __launch_bounds__(kDenseWarps* kWarp, kBlocksPerSm)
   extern __shared__ __align__(128) uint8_t shared[];
   int j = 0;
   while (j + 1 < jobs.count && static_cast<int>(blockIdx.y) >= jobs.jobs[j + 1].first_block) ++j;
+  if (jobs.jobs[j].rounded != nullptr)
+    return DenseBlock<WeightFormat::kFp8, RoundedCut<Cut>>(jobs, jobs.jobs[j], shared);
   WithFormat(jobs.jobs[j].format,
              [&](auto tag) { DenseBlock<decltype(tag)::value, Cut>(jobs, jobs.jobs[j], shared); });
 }

@@ -35,7 +35,14 @@ struct DenseCut {
   // Outputs of a row of partial sums; the padding spreads an mma's sums over the banks.
   static constexpr int kPartialStride = kBlockOutputs + 4;
   static constexpr bool kWholeSum = kTeams == 1;
+  static constexpr bool kRounded = false;
   static_assert(kTeams == 1 || kTeams == kSlices);
+};
+
+// The same for rows that have been rounded: one bf16 piece each, as they are in memory.
+template <class Cut>
+struct RoundedCut : Cut {
+  static constexpr bool kRounded = true;
 };
 
 // One linear op of a launch.
@@ -50,7 +57,10 @@ struct DenseJob {
   int first_block;  // of blockIdx.y
   WeightFormat format;
   Epilogue epilogue;
-  bool aligned;  // every row of x is 16-byte aligned
+  bool aligned;             // every row of x is 16-byte aligned
+  const uint16_t* rounded;  // [M, rounded_stride] bf16, read instead of x; or null
+  size_t rounded_stride;    // K and zeros up to a whole step
+  const float* x_scales;    // [M], of the sums of rounded rows
 };
 
 struct DenseJobs {

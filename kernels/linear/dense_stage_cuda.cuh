@@ -5,7 +5,7 @@
 #include "kernels/linear/expand_cuda.cuh"
 
 // A stage is one step of K in shared memory: the weights of the team's tiles, [tiles][kBytes], then
-// the activations [16 inputs][row][16 inputs] of fp32.
+// the activations [16 inputs][row][16 inputs] of fp32, or of bf16 when they have been rounded.
 
 namespace tandem {
 
@@ -16,6 +16,27 @@ __device__ inline void FillQuad(uint8_t* to, const DenseJob& job, int row, int k
   const float* from = x + (present > 0 ? k : 0);
   if (job.aligned) return CopyAsyncPart(to, from, present * 4);
   for (int i = 0; i < 4; ++i) CopyAsyncWord(to + i * 4, i < present ? from + i : x, i < present);
+}
+
+// The activations of a step.
+template <WeightFormat kFormat, class Cut>
+__device__ inline void FillExact(const DensePlace<kFormat, Cut>& place, uint8_t* to, int step) {
+  constexpr int kInputs = DenseStep<kFormat>::kInputs, kQuads = kInputs / 4;
+  for (int i = place.thread; i < place.columns * kQuads; i += Cut::kTeamThreads) {
+    const int quad = i % kQuads, row = i / kQuads;
+    FillQuad(to + ((quad / 4 * place.columns + row) * 4 + quad % 4) * 16, place.job,
+             place.first_row + row, step * kInputs + quad * 4);
+  }
+}
+template <WeightFormat kFormat, class Cut>
+__device__ inline void FillRounded(const DensePlace<kFormat, Cut>& place, uint8_t* to, int step) {
+  constexpr int kInputs = DenseStep<kFormat>::kInputs, kEights = kInputs / 8;
+  for (int i = place.thread; i < place.columns * kEights; i += Cut::kTeamThreads) {
+    const int eight = i % kEights, row = i / kEights;
+    const uint16_t* from =
+        place.job.rounded + (place.first_row + row) * place.job.rounded_stride + step * kInputs;
+    CopyAsync16(to + ((eight / 2 * place.columns + row) * 2 + eight % 2) * 16, from + eight * 8);
+  }
 }
 
 // Starts the loads of one step. Tiles beyond the last are the last again.
@@ -29,12 +50,22 @@ __device__ inline void FillStage(const DensePlace<kFormat, Cut>& place, uint8_t*
     for (int i = place.thread * 16; i < Step::kBytes; i += Cut::kTeamThreads * 16)
       CopyAsync16(stage + t * Step::kBytes + i, from + i);
   }
-  constexpr int kQuads = Step::kInputs / 4;
   uint8_t* to = stage + Cut::kBlockTiles * Step::kBytes;
-  for (int i = place.thread; i < place.columns * kQuads; i += Cut::kTeamThreads) {
-    const int quad = i % kQuads, row = i / kQuads;
-    FillQuad(to + ((quad / 4 * place.columns + row) * 4 + quad % 4) * 16, place.job,
-             place.first_row + row, step * Step::kInputs + quad * 4);
+  if constexpr (Cut::kRounded) {
+    FillRounded(place, to, step);
+  } else {
+    FillExact(place, to, step);
+  }
+}
+
+// Quad `at` of the activations of a stage.
+template <class Cut>
+__device__ inline Activations LoadActivations(const uint8_t* x, int at) {
+  if constexpr (Cut::kRounded) {
+    const uint2 pairs = *reinterpret_cast<const uint2*>(x + at * 8);
+    return {.high = {pairs.x, pairs.y}};
+  } else {
+    return Split(*reinterpret_cast<const float4*>(x + at * 16));
   }
 }
 
@@ -75,7 +106,7 @@ __device__ inline void MultiplyChain(const DensePlace<kFormat, Cut>& place, cons
     for (int c = 0; c < Cut::kColumns; ++c) {
       const int row = (place.row_warp * Cut::kColumns + c) * kMmaRows + place.lane / 4;
       const int at = (j * place.columns + min(row, place.columns - 1)) * 4 + place.lane % 4;
-      b[c] = Split(*reinterpret_cast<const float4*>(x + at * 16));
+      b[c] = LoadActivations<Cut>(x, at);
     }
 #pragma unroll
     for (int t = 0; t < Cut::kTiles; ++t) {
@@ -83,7 +114,7 @@ __device__ inline void MultiplyChain(const DensePlace<kFormat, Cut>& place, cons
 #pragma unroll
       for (int c = 0; c < Cut::kColumns; ++c) {
         Mma(sum[t][c], w, b[c].high);
-        Mma(sum[t][c], w, b[c].low);
+        if constexpr (!Cut::kRounded) Mma(sum[t][c], w, b[c].low);
       }
     }
   }

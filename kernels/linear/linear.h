@@ -25,6 +25,8 @@ struct Matrix {
   // Packed for inputs most of which are zero, as after Epilogue::kReluSquare: a backend may skip
   // their terms and read only the weights of the others. The result is the same.
   bool sparse_inputs = false;
+  // Fp8 only: inputs are rounded to E4M3 as well, see LinearArgs. Says nothing about the layout.
+  bool rounded_inputs = false;
   const void* data = nullptr;
 };
 
@@ -53,6 +55,11 @@ enum class Epilogue : int32_t {
 // the output's scale multiplies the finished sum; with Int6 w = code times the group's scale, which
 // fp32 holds exactly. Another backend may use another order of its own that depends on K and the
 // format only, and pieces of x that give at least 16 of its bits. Weights are finite.
+//
+// With Matrix::rounded_inputs a row x[m] counts as E4M3(x[m] / s) of the scale s = max |x[m]| /
+// 448, or 1 where that is 0, rounded to nearest even; the finished sum is multiplied by s, then by
+// the output's scale. So the rounding of a row depends on that row only. Zeros stay zeros, NaN
+// stays NaN, and an infinite input makes its row NaN.
 struct LinearArgs {
   int rows = 0;         // M >= 0
   Matrix weight;        // [N, K]
@@ -61,6 +68,8 @@ struct LinearArgs {
   View<float> y;        // [M, y_stride], the first N of each row are written; must not overlap x
   size_t y_stride = 0;  // >= N
   Epilogue epilogue = Epilogue::kStore;
+  // Set by a backend for rows that it has rounded: [M], the scales of their sums. Null otherwise.
+  const float* x_scales = nullptr;
 };
 
 // An op on rows that follow each other without gaps: x [rows, K], y [rows, N].
@@ -74,6 +83,12 @@ inline LinearArgs WholeRows(int rows, const Matrix& weight, View<const float> x,
           .y_stride = static_cast<size_t>(weight.rows),
           .epilogue = epilogue};
 }
+
+// The largest linear ops that will be enqueued; see Backend::ReserveLinear.
+struct LinearReserve {
+  int rows = 0;       // M
+  size_t inputs = 0;  // K, of the matrices that one op multiplies with together
+};
 
 void LinearCpu(const LinearArgs& args, ThreadPool& pool);
 

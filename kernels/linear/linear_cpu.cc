@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/linear/format_cpu.h"
+#include "kernels/linear/round_rows_cpu.h"
 #include "kernels/thread_pool.h"
 
 namespace tandem {
@@ -60,6 +61,29 @@ void RunPiece(const LinearArgs& job, const Cut& cut, int piece) {
   LinearPart(job, first_block, end_block, first_row, std::min(first_row + cut.span, job.rows));
 }
 
+// Rounds the rows of the jobs whose matrices want it into the calling thread's memory, which stays
+// as large as its largest call.
+void RoundJobs(LinearArgs* jobs, int count, ThreadPool& pool) {
+  static thread_local std::vector<float> memory;
+  const auto floats = [](const LinearArgs& job) {
+    return static_cast<size_t>(job.rows) * static_cast<size_t>(job.weight.cols + 1);
+  };
+  size_t all = 0;
+  for (int j = 0; j < count; ++j) all += jobs[j].weight.rounded_inputs ? floats(jobs[j]) : 0;
+  if (memory.size() < all) memory.resize(all);
+  float* next = memory.data();
+  for (int j = 0; j < count; ++j) {
+    LinearArgs& job = jobs[j];
+    if (!job.weight.rounded_inputs) continue;
+    const size_t cols = static_cast<size_t>(job.weight.cols), size = job.rows * cols;
+    RoundRowsCpu(job, next, next + size, pool);
+    job.x_scales = next + size;
+    job.x = {next, size};
+    job.x_stride = cols;
+    next += floats(job);
+  }
+}
+
 float ApplyReference(Epilogue epilogue, float sum, float y) {
   switch (epilogue) {
     case Epilogue::kStore:
@@ -99,13 +123,16 @@ void LinearPart(const LinearArgs& args, int first_block, int end_block, int firs
   Format(args.weight.format).part(args, first_block, end_block, first_row, end_row);
 }
 
-void LinearManyCpu(const LinearArgs* jobs, int count, ThreadPool& pool) {
+void LinearManyCpu(const LinearArgs* given, int count, ThreadPool& pool) {
+  constexpr int kMostJobs = 8;
+  LinearArgs jobs[kMostJobs];
+  std::copy_n(given, count, jobs);
+  RoundJobs(jobs, count, pool);
   int64_t work = 0;
   for (int j = 0; j < count; ++j) {
     work += static_cast<int64_t>(std::min(jobs[j].rows, kPieceRows)) * jobs[j].weight.rows *
             jobs[j].weight.cols;
   }
-  constexpr int kMostJobs = 8;
   Cut cuts[kMostJobs];
   int pieces = 0;
   for (int j = 0; j < count; ++j) {
@@ -122,15 +149,21 @@ void LinearManyCpu(const LinearArgs* jobs, int count, ThreadPool& pool) {
 void LinearCpu(const LinearArgs& args, ThreadPool& pool) { LinearManyCpu(&args, 1, pool); }
 
 void LinearReference(const LinearArgs& args) {
-  std::vector<float> weight(static_cast<size_t>(args.weight.cols));
+  const int cols = args.weight.cols;
+  std::vector<float> weight(static_cast<size_t>(cols)), rounded(weight.size());
   for (int n = 0; n < args.weight.rows; ++n) {
     const float scale = LinearUnpackRow(args.weight, n, weight.data());
     for (int m = 0; m < args.rows; ++m) {
+      const float* x = args.x.data + m * args.x_stride;
+      float x_scale = 1.0f;
+      if (args.weight.rounded_inputs) {
+        x_scale = RoundRow(x, cols, rounded.data());
+        x = rounded.data();
+      }
       float sum = 0.0f;
-      for (int k = 0; k < args.weight.cols; ++k)
-        sum = std::fma(args.x[m * args.x_stride + k], weight[k], sum);
+      for (int k = 0; k < cols; ++k) sum = std::fma(x[k], weight[k], sum);
       float& y = args.y[m * args.y_stride + n];
-      y = ApplyReference(args.epilogue, sum * scale + 0.0f, y);
+      y = ApplyReference(args.epilogue, sum * x_scale * scale + 0.0f, y);
     }
   }
 }

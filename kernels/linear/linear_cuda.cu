@@ -2,7 +2,9 @@
 #include <cstdint>
 
 #include "kernels/linear/dense_cuda.cuh"
+#include "kernels/linear/gemm_cuda.h"
 #include "kernels/linear/linear_cuda.h"
+#include "kernels/linear/round_rows_cuda.h"
 #include "kernels/linear/sparse_cuda.h"
 
 namespace tandem {
@@ -15,7 +17,7 @@ constexpr int kMostStages = 4;
 
 int TilesOf(const Matrix& weight) { return CeilDiv(weight.rows, kTileOutputs); }
 
-DenseJob JobOf(const LinearArgs& args, int first_block) {
+DenseJob JobOf(const LinearArgs& args, const RoundedRows& rounded, int first_block) {
   const bool aligned = reinterpret_cast<uintptr_t>(args.x.data) % 16 == 0 && args.x_stride % 4 == 0;
   return {.weight = static_cast<const uint8_t*>(args.weight.data),
           .x = args.x.data,
@@ -27,29 +29,34 @@ DenseJob JobOf(const LinearArgs& args, int first_block) {
           .first_block = first_block,
           .format = args.weight.format,
           .epilogue = args.epilogue,
-          .aligned = aligned};
+          .aligned = aligned,
+          .rounded = static_cast<const uint16_t*>(rounded.rows),
+          .rounded_stride = rounded.stride,
+          .x_scales = rounded.scales};
 }
 
 // Bytes of one stage of the loads of `tiles` tiles and `rows` rows.
-int StageBytes(WeightFormat format, int tiles, int rows) {
+int StageBytes(const Matrix& weight, int tiles, int rows) {
   int bytes = 0;
-  WithFormat(format, [&](auto tag) {
+  WithFormat(weight.format, [&](auto tag) {
     using Step = DenseStep<decltype(tag)::value>;
-    bytes = tiles * Step::kBytes + rows * Step::kInputs * static_cast<int>(sizeof(float));
+    bytes = tiles * Step::kBytes + rows * Step::kInputs * (weight.rounded_inputs ? 2 : 4);
   });
   return bytes;
 }
 
 template <class Cut, int kBlocksPerSm>
 void LaunchDense(const LinearArgs* args, int count, const DeviceCuda& device) {
+  RoundedRows rounded[kMostLinearJobs];
+  RoundRowsCuda(args, count, RowType::kBf16, /*all=*/false, device, rounded);
   DenseJobs jobs = {.count = count, .rows = args->rows};
   int blocks = 0;
   for (int j = 0; j < count; ++j) {
-    jobs.jobs[j] = JobOf(args[j], blocks);
+    jobs.jobs[j] = JobOf(args[j], rounded[j], blocks);
     blocks += CeilDiv(TilesOf(args[j].weight), Cut::kBlockTiles);
     jobs.stage_bytes = std::max(
         jobs.stage_bytes,
-        StageBytes(args[j].weight.format, Cut::kBlockTiles, std::min(args->rows, Cut::kBlockRows)));
+        StageBytes(args[j].weight, Cut::kBlockTiles, std::min(args->rows, Cut::kBlockRows)));
   }
   jobs.stages = std::clamp(kHalfShared / (Cut::kTeams * jobs.stage_bytes), 2, kMostStages);
   int shared = Cut::kTeams * jobs.stages * jobs.stage_bytes;
@@ -69,10 +76,8 @@ using TwoTiles16 = DenseCut<2, 2, 1, 1>;
 using TwoTiles32 = DenseCut<2, 4, 1, 1>;
 using ManyRows = DenseCut<2, 4, 4, 2>;
 
-}  // namespace
-
 // Which cut is a matter of speed only: all of them give the same bits.
-void LinearManyCuda(const LinearArgs* jobs, int count, const DeviceCuda& device) {
+void LaunchInvariant(const LinearArgs* jobs, int count, const DeviceCuda& device) {
   if (count == 0 || jobs->rows == 0) return;
   const int rows = jobs->rows;
   int pairs = 0, large_blocks = 0;
@@ -94,11 +99,24 @@ void LinearManyCuda(const LinearArgs* jobs, int count, const DeviceCuda& device)
   }
 }
 
+}  // namespace
+
+void LinearManyCuda(const LinearArgs* jobs, int count, const DeviceCuda& device) {
+  if (device.gemm == nullptr) return LaunchInvariant(jobs, count, device);
+  LinearArgs others[kMostLinearJobs];
+  int left = 0;
+  for (int j = 0; j < count; ++j) {
+    if (!device.gemm->Run(jobs[j], device)) others[left++] = jobs[j];
+  }
+  LaunchInvariant(others, left, device);
+}
+
 void LinearCuda(const LinearArgs& args, const DeviceCuda& device) {
+  if (device.gemm != nullptr && device.gemm->Run(args, device)) return;
   if (args.weight.sparse_inputs) {
     SparseLinearCuda(args, device);
   } else {
-    LinearManyCuda(&args, 1, device);
+    LaunchInvariant(&args, 1, device);
   }
 }
 

@@ -53,6 +53,17 @@ inline float DecodeE4m3(uint8_t code) {
   return std::bit_cast<float>(bits) * 0x1p120f;
 }
 
+// The value of E4M3 that is nearest to `value`, which is within +-448 or NaN.
+inline float RoundToE4m3(float value) {
+  const float magnitude = std::fabs(value);
+  // Sums of this size are multiples of 2^-9.
+  const float small = (magnitude + 0x1.8p14f) - 0x1.8p14f;
+  const uint32_t bits = std::bit_cast<uint32_t>(magnitude);
+  const float large = std::bit_cast<float>((bits + 0x7ffffu + ((bits >> 20) & 1u)) & ~0xfffffu);
+  const float rounded = std::copysign(magnitude < 0x1p-6f ? small : large, value);
+  return value == value ? rounded : value;
+}
+
 inline uint8_t QuantizeFp8(float weight, float scale) {
   return EncodeE4m3(std::clamp(weight / scale, -448.0f, 448.0f));
 }

@@ -1,5 +1,6 @@
 #include <cstdint>
 
+#include "kernels/linear/round_rows_cuda.h"
 #include "kernels/linear/sparse_cuda.h"
 #include "kernels/linear/sparse_few_cuda.cuh"
 #include "kernels/linear/sparse_many_cuda.cuh"
@@ -73,6 +74,13 @@ void SparseLinearCuda(const LinearArgs& args, const DeviceCuda& device) {
                    .channels = args.weight.rows,
                    .neurons = args.weight.cols,
                    .epilogue = args.epilogue};
+  if (args.weight.rounded_inputs) {
+    RoundedRows rounded;
+    RoundRowsCuda(&args, 1, RowType::kFloat, /*all=*/false, device, &rounded);
+    job.x = static_cast<const float*>(rounded.rows);
+    job.x_stride = rounded.stride;
+    job.x_scales = rounded.scales;
+  }
   WithFormat(args.weight.format, [&](auto tag) {
     constexpr WeightFormat kFormat = decltype(tag)::value;
     job.scales = weight + SparseCodeBytes<kFormat>(job.channels, job.neurons);

@@ -32,6 +32,7 @@ struct SparseJob {
   int channels;  // C
   int neurons;   // F
   Epilogue epilogue;
+  const float* x_scales;  // [M], of the sums; or null
 };
 
 __device__ inline int SpanBlock(int neurons, int span) {
@@ -88,6 +89,7 @@ __device__ inline void FinishSpans(const SparseJob& job, const float* sums, int 
 #pragma unroll
     for (int s = 0; s < kSpans; ++s) sum += ReadCluster(sums + row * kChannelTile + local, s);
     if (channel >= job.channels) continue;
+    if (job.x_scales != nullptr) sum *= job.x_scales[first_row + row];
     if constexpr (DenseStep<kFormat>::kRowScale)
       sum *= reinterpret_cast<const float*>(job.scales)[channel];
     float* y = job.y + (first_row + row) * job.y_stride + channel;

@@ -47,6 +47,11 @@ HWY_INLINE void FinishWhole(const Halves* sum, float* y) {
 
 template <class Block, int kBlocks>
 HWY_INLINE void FinishRow(const LinearArgs& args, int block, int row, Halves* sum) {
+  if (args.x_scales != nullptr) {
+    const F16 scale = Set16(args.x_scales[row]);
+#pragma GCC unroll 8
+    for (int b = 0; b < kBlocks; ++b) sum[b] = {sum[b].low * scale, sum[b].high * scale};
+  }
 #pragma GCC unroll 8
   for (int b = 0; b < kBlocks; ++b) sum[b] = Block(args.weight, block + b).Scaled(sum[b]);
   const int output = block * kLinearBlock;

@@ -34,7 +34,7 @@ struct UpOptions {
                         .verifier_metrics = "127.0.0.1:0",
                         .drafter_metrics = "127.0.0.1:0"};
   // Handed to the processes where given; see their --help.
-  std::string weights, head_weights, draft_weights;
+  std::string weights, activations, head_weights, draft_weights, batch_invariant;
   std::string threads, max_sequences, max_sessions, queue_limit, draft_schedule;
   std::string ready_file;
   std::string colour = "auto";
@@ -81,8 +81,10 @@ absl::Status PrepareGroup(const UpOptions& options, GroupOptions& group) {
     if (drafter) group.drafter_flags.push_back(absl::StrCat(flag, "=", value));
   };
   add("--weights", options.weights, false);
+  add("--activations", options.activations, false);
   add("--head-weights", options.head_weights, false);
   add("--draft-weights", options.draft_weights, true);
+  add("--batch-invariant", options.batch_invariant, false);
   add("--threads", options.threads, true);
   add("--max-sequences", options.max_sequences, false);
   add("--max-sessions", options.max_sessions, false);
@@ -156,6 +158,10 @@ void AddPassThroughOptions(CLI::App& app, UpOptions& options) {
   for (std::vector<std::string>* names : {&matrices, &head}) names->push_back(kAsTheFileIs);
   format("--weights", options.weights, std::move(matrices), "Format of the model's large matrices");
   format("--head-weights", options.head_weights, std::move(head), "Format of its head");
+  format("--activations", options.activations, {"exact", "fp8"},
+         "Inputs of the large matrices: fp8 rounds them as well, where these are in fp8");
+  format("--batch-invariant", options.batch_invariant, {"true", "false"},
+         "false: on a GPU, large passes go through cuBLASLt, faster, but not bit for bit the same");
   count("--threads", options.threads, 0,
         "Compute threads of verifier and drafter; 0: one per core");
   count("--max-sequences", options.max_sequences, 1, "Replies generated at the same time");

@@ -20,6 +20,11 @@ ABSL_FLAG(int, threads, 0, "threads of the CPU backend; 0: one per core");
 ABSL_FLAG(std::string, weights, tandem::kAsTheFileIs,
           "format of the attention and channel-mix matrices: file, as it has them, or bf16, fp8, "
           "int8 or int6, to which those that it has not quantised are rounded");
+ABSL_FLAG(std::string, activations, "exact",
+          "inputs of these matrices: exact, or fp8, which rounds them as well, a scale per row");
+ABSL_FLAG(bool, batch_invariant, true,
+          "on a GPU, passes of every size run the same sums; false: those of more than 64 rows go "
+          "through cuBLASLt, faster");
 ABSL_FLAG(std::string, head_weights, tandem::kAsTheFileIs,
           "format of the head: file, bf16, fp8 or int8");
 ABSL_FLAG(std::string, draft_weights, "bf16",
@@ -78,12 +83,15 @@ absl::StatusOr<VerifierOptions> ReadFlags() {
   options.ready_file = absl::GetFlag(FLAGS_ready_file);
   options.backend = absl::GetFlag(FLAGS_backend);
   options.threads = absl::GetFlag(FLAGS_threads);
+  options.batch_invariant = absl::GetFlag(FLAGS_batch_invariant);
   options.draft_socket = absl::GetFlag(FLAGS_draft_socket);
   options.mtp_path = absl::GetFlag(FLAGS_mtp_path);
   options.mtp_force = absl::GetFlag(FLAGS_mtp_force);
   options.max_request_time = absl::GetFlag(FLAGS_max_request_time);
   options.drain_timeout = absl::GetFlag(FLAGS_drain_timeout);
   options.stall_limit = absl::GetFlag(FLAGS_stall_limit);
+  ASSIGN_OR_RETURN(options.weights.rounded_inputs,
+                   ParseActivations("activations", absl::GetFlag(FLAGS_activations)));
   ASSIGN_OR_RETURN(
       options.weights.matrices,
       ParseFileWeightFormat("weights", absl::GetFlag(FLAGS_weights), AllWeightFormats()));

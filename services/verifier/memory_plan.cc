@@ -1,7 +1,10 @@
 #include "services/verifier/memory_plan.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/model/rwkv7.h"
 #include "common/model/state.h"
 #include "kernels/linear/linear.h"
 #include "services/verifier/step.h"
@@ -29,6 +32,16 @@ std::vector<MemoryShare> PlanMemory(const Backend& backend, const ModelWeights::
       {absl::StrCat("passes of ", step.max_rows, " tokens"),
        Step::Bytes(backend, config, sequences, step), "--prefill-budget, --max-sequences"},
   };
+}
+
+MemoryShare LinearShare(const Backend& backend, const ModelConfig& config,
+                        const EngineOptions& engine, bool rounded_inputs) {
+  const Matrix largest = {.rows = std::max(config.ffn, config.vocab),
+                          .cols = config.width,
+                          .rounded_inputs = rounded_inputs};
+  return {"the linear ops of a pass",
+          backend.LinearBytes(Activations::LinearOps(config, engine.max_rows()), largest),
+          "--prefill-budget, --max-sequences"};
 }
 
 // All parameters as matrices of the format, nearly all of which they are, and the keys and values.

@@ -24,6 +24,11 @@ struct MemoryShare {
 std::vector<MemoryShare> PlanMemory(const Backend& backend, const ModelWeights::Bytes& weights,
                                     const ModelConfig& config, const EngineOptions& engine);
 
+// What the linear ops of the largest pass use beside that: with rounded inputs or cuBLASLt on a
+// GPU.
+MemoryShare LinearShare(const Backend& backend, const ModelConfig& config,
+                        const EngineOptions& engine, bool rounded_inputs);
+
 // About what a drafter needs, in this process or another on the same device.
 MemoryShare SidecarShare(const Backend& backend, const MtpFile& sidecar, WeightFormat format,
                          int max_sequences);

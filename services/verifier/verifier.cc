@@ -69,6 +69,9 @@ absl::Status CheckMemory(const VerifierOptions& options, const Loaded& loaded) {
   std::vector<MemoryShare> plan =
       PlanMemory(*backend, ModelWeights::Measure(backend, *loaded.source, options.weights),
                  loaded.source->config(), options.engine);
+  const MemoryShare linear = LinearShare(*backend, loaded.source->config(), options.engine,
+                                         options.weights.rounded_inputs);
+  if (linear.bytes > 0) plan.push_back(linear);
   const std::optional<size_t> free = backend->FreeBytes();
   if (loaded.sidecar != nullptr) {
     const MemoryShare sidecar = SidecarShare(*backend, *loaded.sidecar, options.draft_weights,
@@ -86,7 +89,8 @@ absl::Status CheckMemory(const VerifierOptions& options, const Loaded& loaded) {
 
 absl::StatusOr<Loaded> Load(const VerifierOptions& options) {
   Loaded loaded;
-  ASSIGN_OR_RETURN(loaded.device, OpenBackend(options.backend, options.threads));
+  ASSIGN_OR_RETURN(loaded.device,
+                   OpenBackend(options.backend, options.threads, options.batch_invariant));
   Backend* const backend = loaded.device.backend.get();
   LOG(INFO) << "backend " << backend->name()
             << (loaded.device.device_name.empty() ? "" : " on " + loaded.device.device_name);

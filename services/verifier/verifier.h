@@ -20,6 +20,7 @@ struct VerifierOptions {
   std::string ready_file;
   std::string backend = "auto";  // as OpenBackend
   int threads = 0;
+  bool batch_invariant = true;
   WeightsOptions weights;
   WeightFormat draft_weights = WeightFormat::kBf16;  // of a drafter in this process
   Handoff handoff = Handoff::kAuto;

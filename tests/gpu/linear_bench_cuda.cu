@@ -1,7 +1,8 @@
 // Times the linear ops with cold weights: more than 200 MB of distinct matrices in turn, as one
 // recorded graph. Prints a table on stderr and a JSON line per row on stdout.
 //
-//   linear_bench_cuda [format]      all formats without one: Bf16, Fp8, Int8, Int6
+//   linear_bench_cuda [format]      all formats without one: Bf16, Fp8, Int8, Int6, and Fp8Rounded,
+//                                   Fp8 with rounded inputs
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 
 #include "kernels/launch_cuda.cuh"
 #include "kernels/linear/linear_cuda.h"
+#include "kernels/linear/round_rows_cuda.h"
+#include "kernels/linear/scratch_cuda.h"
 
 namespace tandem {
 namespace {
@@ -20,6 +23,8 @@ namespace {
 constexpr double kCeiling = 4540.0;  // GB/s of a read-only stream on an H200
 constexpr size_t kColdBytes = size_t{256} << 20;
 constexpr int kWarmUps = 3, kRuns = 25;
+constexpr int kMostRows = 512;
+constexpr size_t kMostInputs = 16384;  // of the rounded matrices of a launch
 
 __device__ uint32_t Hash(uint32_t i) {
   i = (i ^ (i >> 16)) * 0x7feb352du;
@@ -60,11 +65,13 @@ struct Shape {
 struct Format {
   WeightFormat format;
   const char* name;
+  bool rounded_inputs = false;
 };
 constexpr Format kFormats[] = {
 #define TANDEM_WEIGHT_FORMAT(name, folder) {WeightFormat::k##name, #name},
 #include "kernels/linear/formats.def"
 #undef TANDEM_WEIGHT_FORMAT
+    {WeightFormat::kFp8, "Fp8Rounded", /*rounded_inputs=*/true},
 };
 
 // Several copies of the matrices of a shape, so that none of them is in the cache when its turn
@@ -182,7 +189,7 @@ void Bench(const Shape& shape, const Format& format, const std::vector<float>& s
     outputs += static_cast<size_t>(matrix.rows);
   }
   for (const float share : shares) {
-    for (const int rows : {1, 2, 4, 8, 64, 512}) {
+    for (const int rows : {1, 2, 4, 8, 64, kMostRows}) {
       float* x = Allocate<float>(rows * inputs);
       float* y = Allocate<float>(rows * outputs);
       Launch(device, FillInputsKernel, dim3(256), dim3(256), 0, x, rows * inputs, share);
@@ -196,7 +203,7 @@ void Bench(const Shape& shape, const Format& format, const std::vector<float>& s
                             (static_cast<double>(inputs) / shape.matrices.size()) / times.median_us;
       std::fprintf(
           stderr,
-          "%-18s %-5s live %4.2f M %4d %9.2f us %8.2f MB %7.0f GB/s %5.1f %% %6.1f TFLOP/s\n",
+          "%-18s %-10s live %4.2f M %4d %9.2f us %8.2f MB %7.0f GB/s %5.1f %% %6.1f TFLOP/s\n",
           shape.name, format.name, read, rows, times.median_us, mb, gbps, 100.0 * gbps / kCeiling,
           tflops);
       std::printf(
@@ -213,7 +220,10 @@ void Bench(const Shape& shape, const Format& format, const std::vector<float>& s
 
 void BenchFormat(const Format& format, const DeviceCuda& device) {
   const auto matrix = [&](int rows, int cols) {
-    return Matrix{.format = format.format, .rows = rows, .cols = cols};
+    return Matrix{.format = format.format,
+                  .rows = rows,
+                  .cols = cols,
+                  .rounded_inputs = format.rounded_inputs};
   };
   const auto low_rank = [&](int rows) {
     return Matrix{.format = WeightFormat::kBf16, .rows = rows, .cols = 4096};
@@ -241,12 +251,17 @@ int Main(int count, char** arguments) {
   cudaStream_t stream;
   CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   device.stream = stream;
+  LinearScratchCuda scratch;
+  scratch.rows.bytes = RoundedRowsBytes(kMostRows, kMostInputs);
+  scratch.rows.data = Allocate<uint8_t>(scratch.rows.bytes);
+  device.linear = &scratch;
   std::fprintf(stderr, "%s, %d multiprocessors, L2 %d MB\n", properties.name,
                properties.multiProcessorCount, properties.l2CacheSize >> 20);
   for (const Format& format : kFormats) {
     if (count > 1 && std::strcmp(arguments[1], format.name) != 0) continue;
     BenchFormat(format, device);
   }
+  CUDA_CHECK(cudaFree(scratch.rows.data));
   CUDA_CHECK(cudaStreamDestroy(stream));
   return 0;
 }

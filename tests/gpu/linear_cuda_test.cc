@@ -45,7 +45,8 @@ class LinearCudaTest : public testing::TestWithParam<LinearKind> {
 INSTANTIATE_TEST_SUITE_P(Kinds, LinearCudaTest, testing::ValuesIn(LinearKinds()),
                          [](const auto& kind) { return KindName(kind.param); });
 
-// With one input of 1 a sum is the weight itself, exactly.
+// With one input of 1 a sum is the weight itself, exactly; when that is rounded, 448 times it and
+// then the scale of 1 / 448.
 TEST_P(LinearCudaTest, WeightsAreThoseOfTheCpu) {
   Random random(1);
   for (const auto& [outputs, cols] : {Size{1, 1}, Size{37, 51}, Size{130, 200}, Size{256, 64}}) {
@@ -53,8 +54,11 @@ TEST_P(LinearCudaTest, WeightsAreThoseOfTheCpu) {
     std::vector<float> x(static_cast<size_t>(cols) * cols, 0.0f), expected;
     for (int k = 0; k < cols; ++k) {
       x[static_cast<size_t>(k) * cols + k] = 1.0f;
-      for (int n = 0; n < outputs; ++n)
-        expected.push_back(weight.At(n, k) * weight.scales[static_cast<size_t>(n)] + 0.0f);
+      for (int n = 0; n < outputs; ++n) {
+        const float sum = GetParam().rounded_inputs ? 448.0f * weight.At(n, k) * (1.0f / 448.0f)
+                                                    : weight.At(n, k);
+        expected.push_back(sum * weight.scales[static_cast<size_t>(n)] + 0.0f);
+      }
     }
     OnDevice device(*cuda_);
     const std::vector<float> y = RunOnDevice(*cuda_, weight, device.In(x), cols, cols);
@@ -140,23 +144,29 @@ TEST_P(LinearCudaTest, AlignmentChangesNoBit) {
 }
 
 // A broken input breaks its row and no other.
-TEST_P(LinearCudaTest, NanBreaksItsRow) {
+TEST_P(LinearCudaTest, BrokenInputsBreakTheirRow) {
   Random random(6);
   constexpr int kOutputs = 150, kCols = 200;
   const LinearWeight weight(*cuda_, random, GetParam(), kOutputs, kCols);
   OnDevice device(*cuda_);
   for (const int rows : {1, 4, 9, 70}) {
-    std::vector<float> x = LinearInputs(random, GetParam(), rows, kCols);
+    const std::vector<float> x = LinearInputs(random, GetParam(), rows, kCols);
     const std::vector<float> before = RunOnDevice(*cuda_, weight, device.In(x), kCols, rows);
     const int broken = rows / 2;
-    x[static_cast<size_t>(broken) * kCols + 77] = std::numeric_limits<float>::quiet_NaN();
-    const std::vector<float> y = RunOnDevice(*cuda_, weight, device.In(x), kCols, rows);
-    for (int m = 0; m < rows; ++m) {
-      const std::vector<float> row = RowsOf(y, m, 1, kOutputs);
-      if (m == broken) {
-        EXPECT_TRUE(std::all_of(row.begin(), row.end(), [](float v) { return std::isnan(v); }));
-      } else {
-        EXPECT_TRUE(SameBits(row, RowsOf(before, m, 1, kOutputs))) << m;
+    for (const float input :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      // Sparse sums are of fp32, in which infinity times a weight is infinite.
+      if (std::isinf(input) && GetParam().sparse_inputs && !GetParam().rounded_inputs) continue;
+      std::vector<float> with = x;
+      with[static_cast<size_t>(broken) * kCols + 77] = input;
+      const std::vector<float> y = RunOnDevice(*cuda_, weight, device.In(with), kCols, rows);
+      for (int m = 0; m < rows; ++m) {
+        const std::vector<float> row = RowsOf(y, m, 1, kOutputs);
+        if (m == broken) {
+          EXPECT_TRUE(std::all_of(row.begin(), row.end(), [](float v) { return std::isnan(v); }));
+        } else {
+          EXPECT_TRUE(SameBits(row, RowsOf(before, m, 1, kOutputs))) << m;
+        }
       }
     }
   }
@@ -196,6 +206,7 @@ TEST_P(LinearCudaTest, EpiloguesAndStrides) {
   const LinearWeight weight(*cuda_, random, GetParam(), kOutputs, kCols);
   OnDevice device(*cuda_);
   for (const int rows : {1, 3, 14, 40, 130}) {
+    cuda_->ReserveLinear({.rows = rows, .inputs = kCols});
     const size_t all = static_cast<size_t>(rows) * kYStride;
     const std::vector<float> x = random.Vector(static_cast<size_t>(rows) * kCols, -3.0f, 3.0f);
     const std::vector<float> before = random.Vector(all, -3.0f, 3.0f);

@@ -5,6 +5,8 @@
 
 #include "gmock/gmock.h"
 #include "kernels/linear/linear_cuda.h"
+#include "kernels/linear/round_rows_cuda.h"
+#include "kernels/linear/scratch_cuda.h"
 #include "tests/gpu/linear_rig.h"
 
 namespace tandem {
@@ -19,19 +21,29 @@ TEST(LinearManyCudaTest, EqualsTheOpsAlone) {
     WeightFormat format;
     int outputs, cols;
     Epilogue epilogue;
+    bool rounded = false;
   } kJobs[] = {{WeightFormat::kFp8, 256, 256, Epilogue::kStore},
                {WeightFormat::kInt8, 300, 256, Epilogue::kAdd},
                {WeightFormat::kInt6, 4096, 512, Epilogue::kReluSquare},
                {WeightFormat::kBf16, 16, 256, Epilogue::kTanh},
                {WeightFormat::kBf16, 96, 130, Epilogue::kSigmoid},
+               {WeightFormat::kFp8, 256, 200, Epilogue::kAdd, true},
+               {WeightFormat::kFp8, 100, 256, Epilogue::kReluSquare, true},
                {WeightFormat::kFp8, 1, 33, Epilogue::kStore}};
   std::vector<LinearWeight> weights;
-  for (const auto& job : kJobs)
-    weights.emplace_back(*cuda, random, LinearKind{.format = job.format}, job.outputs, job.cols);
+  size_t inputs = 0;
+  for (const auto& job : kJobs) {
+    const LinearKind kind = {.format = job.format, .rounded_inputs = job.rounded};
+    weights.emplace_back(*cuda, random, kind, job.outputs, job.cols);
+    inputs += static_cast<size_t>(job.cols);
+  }
   for (const int rows : {1, 4, 9, 20, 70, 300}) {
     OnDevice device(*cuda);
     std::vector<LinearArgs> jobs;
     std::vector<View<float>> together;
+    ASSERT_TRUE(cuda->ReserveLinear({.rows = rows, .inputs = inputs}));
+    const View<uint8_t> memory = device.Out<uint8_t>(RoundedRowsBytes(rows, inputs));
+    const LinearScratchCuda scratch = {.rows = {memory.data, memory.size}};
     for (size_t j = 0; j < weights.size(); ++j) {
       const Matrix& matrix = weights[j].matrix;
       const size_t cols = static_cast<size_t>(matrix.cols),
@@ -51,7 +63,7 @@ TEST(LinearManyCudaTest, EqualsTheOpsAlone) {
     for (size_t j = 0; j < jobs.size(); ++j) many[j].y = together[j];
     cuda->Wait();
     LinearManyCuda(many.data(), static_cast<int>(many.size()),
-                   {.stream = nullptr, .multiprocessors = cuda->threads()});
+                   {.stream = nullptr, .multiprocessors = cuda->threads(), .linear = &scratch});
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     for (size_t j = 0; j < jobs.size(); ++j) {
       EXPECT_TRUE(SameBits(device.Read(together[j]), device.Read(jobs[j].y)))

@@ -12,15 +12,17 @@
 #include "kernels/backend.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear/linear_cpu.h"
+#include "kernels/linear/round_rows_cpu.h"
 #include "tests/gpu/on_device.h"
 #include "tests/kernels/kernel_fixture.h"
 
 namespace tandem {
 
-// A kind of matrix: format, and whether it is packed for sparse inputs.
+// A kind of matrix: format, whether it is packed for sparse inputs, and whether it rounds them.
 struct LinearKind {
   WeightFormat format = WeightFormat::kBf16;
   bool sparse_inputs = false;
+  bool rounded_inputs = false;
 };
 
 inline std::vector<LinearKind> LinearKinds() {
@@ -30,6 +32,8 @@ inline std::vector<LinearKind> LinearKinds() {
   kinds.push_back({.format = WeightFormat::k##name, .sparse_inputs = sparse});
 #include "kernels/linear/formats.def"
 #undef TANDEM_WEIGHT_FORMAT
+    kinds.push_back(
+        {.format = WeightFormat::kFp8, .sparse_inputs = sparse, .rounded_inputs = true});
   }
   return kinds;
 }
@@ -40,7 +44,8 @@ inline std::string KindName(const LinearKind& kind) {
 #include "kernels/linear/formats.def"
 #undef TANDEM_WEIGHT_FORMAT
   };
-  return std::string(kNames[static_cast<int>(kind.format)]) + (kind.sparse_inputs ? "Sparse" : "");
+  return std::string(kNames[static_cast<int>(kind.format)]) + (kind.sparse_inputs ? "Sparse" : "") +
+         (kind.rounded_inputs ? "Rounded" : "");
 }
 
 // The same random matrix on the device and, as its sums see it, on the host.
@@ -59,8 +64,11 @@ class LinearWeight final {
       scales[static_cast<size_t>(n)] =
           LinearUnpackRow(host, n, values.data() + static_cast<size_t>(n) * cols);
     }
-    matrix = {
-        .format = kind.format, .rows = rows, .cols = cols, .sparse_inputs = kind.sparse_inputs};
+    matrix = {.format = kind.format,
+              .rows = rows,
+              .cols = cols,
+              .sparse_inputs = kind.sparse_inputs,
+              .rounded_inputs = kind.rounded_inputs};
     void* to = cuda.Allocate(cuda.PackedBytes(matrix));
     EXPECT_TRUE(cuda.Pack(to, matrix, bits.data()));
     matrix.data = to;
@@ -76,9 +84,11 @@ class LinearWeight final {
   };
   Sum Times(int n, const float* x) const {
     Sum sum;
+    std::vector<float> rounded(x, x + matrix.cols);
+    double scale = scales[static_cast<size_t>(n)];
+    if (matrix.rounded_inputs) scale *= RoundRow(x, matrix.cols, rounded.data());
     for (int k = 0; k < matrix.cols; ++k) {
-      const double term = static_cast<double>(x[k]) * At(n, k) *
-                          static_cast<double>(scales[static_cast<size_t>(n)]);
+      const double term = static_cast<double>(rounded[static_cast<size_t>(k)]) * At(n, k) * scale;
       sum.value += term;
       sum.magnitude += std::fabs(term);
     }
@@ -113,6 +123,7 @@ inline std::vector<float> RunOnDevice(Backend& cuda, const LinearWeight& weight,
                                       View<const float> x, size_t x_stride, int rows) {
   OnDevice device(cuda);
   const size_t outputs = static_cast<size_t>(weight.matrix.rows);
+  cuda.ReserveLinear({.rows = rows, .inputs = static_cast<size_t>(weight.matrix.cols)});
   const View<float> y = device.Out<float>(static_cast<size_t>(rows) * outputs);
   cuda.Linear({.rows = rows,
                .weight = weight.matrix,

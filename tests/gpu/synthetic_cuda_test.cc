@@ -10,11 +10,17 @@
 namespace tandem {
 namespace {
 
-class SyntheticCudaTest : public testing::TestWithParam<WeightFormat> {
+struct Kind {
+  WeightFormat format;
+  bool rounded_inputs = false;
+};
+
+class SyntheticCudaTest : public testing::TestWithParam<Kind> {
  protected:
   static SyntheticModel Model() {
     SyntheticModel model = SyntheticOfSize("2.9b").value();
-    model.format = GetParam();
+    model.format = GetParam().format;
+    model.rounded_inputs = GetParam().rounded_inputs;
     return model;
   }
 };
@@ -38,8 +44,9 @@ TEST_P(SyntheticCudaTest, TheWantedShareOfActivationsIsZero) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, SyntheticCudaTest,
-                         testing::Values(WeightFormat::kBf16, WeightFormat::kFp8,
-                                         WeightFormat::kInt8, WeightFormat::kInt6));
+                         testing::Values(Kind{WeightFormat::kBf16}, Kind{WeightFormat::kFp8},
+                                         Kind{WeightFormat::kFp8, /*rounded_inputs=*/true},
+                                         Kind{WeightFormat::kInt8}, Kind{WeightFormat::kInt6}));
 
 }  // namespace
 }  // namespace tandem

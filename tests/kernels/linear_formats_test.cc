@@ -9,35 +9,17 @@
 #include "gmock/gmock.h"
 #include "kernels/linear/linear_cpu.h"
 #include "kernels/linear/quantize.h"
+#include "tests/kernels/e4m3_values.h"
 #include "tests/kernels/kernel_fixture.h"
 
 namespace tandem {
 namespace {
 
-// The value of an E4M3 code by its definition: sign, 4 bits of exponent with bias 7, 3 of mantissa.
-double ValueOf(int code) {
-  const int exponent = code >> 3 & 15, mantissa = code & 7;
-  const double magnitude =
-      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
-  return code & 0x80 ? -magnitude : magnitude;
-}
-
-// The nearest of the 127 values of a sign, of two the one with an even code.
-int Nearest(double value) {
-  int best = 0;
-  for (int code = 1; code < 0x7f; ++code) {
-    const double distance = std::fabs(ValueOf(code) - std::fabs(value));
-    const double least = std::fabs(ValueOf(best) - std::fabs(value));
-    if (distance < least || (distance == least && code % 2 == 0)) best = code;
-  }
-  return std::signbit(value) ? best | 0x80 : best;
-}
-
 TEST(E4m3Test, EveryCodeReturns) {
   for (int code = 0; code < 256; ++code) {
     if ((code & 0x7f) == 0x7f) continue;  // NaN
-    EXPECT_EQ(DecodeE4m3(static_cast<uint8_t>(code)), ValueOf(code)) << code;
-    EXPECT_EQ(EncodeE4m3(static_cast<float>(ValueOf(code))), code);
+    EXPECT_EQ(DecodeE4m3(static_cast<uint8_t>(code)), E4m3Value(code)) << code;
+    EXPECT_EQ(EncodeE4m3(static_cast<float>(E4m3Value(code))), code);
   }
 }
 
@@ -47,8 +29,8 @@ TEST(E4m3Test, RoundsToTheNearestEven) {
     for (const double share : {0.1, 0.25, 0.4999, 0.5, 0.5001, 0.75, 0.99}) {
       for (const double sign : {1.0, -1.0}) {
         const float value = static_cast<float>(
-            sign * (ValueOf(code) + share * (ValueOf(code + 1) - ValueOf(code))));
-        EXPECT_EQ(EncodeE4m3(value), Nearest(value)) << value;
+            sign * (E4m3Value(code) + share * (E4m3Value(code + 1) - E4m3Value(code))));
+        EXPECT_EQ(EncodeE4m3(value), NearestE4m3(value)) << value;
       }
     }
   }
@@ -88,7 +70,7 @@ Rounded Round(WeightFormat format, const std::vector<float>& weights, int rows, 
       for (int k = first; k < end; ++k) {
         const float quotient = std::min(std::max(w[k] / scale, -limit), limit);
         w[k] = format == WeightFormat::kFp8
-                   ? static_cast<float>(ValueOf(Nearest(quotient)))
+                   ? static_cast<float>(E4m3Value(NearestE4m3(quotient)))
                    : std::nearbyint(quotient) * (format == WeightFormat::kInt6 ? scale : 1.0f);
       }
     }

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "common/model/weight_format.h"
+#include "common/model/weights_source.h"
 #include "gmock/gmock.h"
 #include "tests/model/model_fixture.h"
 
@@ -13,22 +14,29 @@ namespace {
 struct Case {
   WeightFormat matrices;
   WeightFormat head;
+  bool rounded_inputs;
   // Root mean square of the rounding errors of a matrix as a share of its weights':
   //   fp8    3 bits behind the point, so evenly within 2^-4 of the binade: 2^-4 / sqrt(3)
   //   int8   steps of a row's largest / 127, which is 4 times the weights' spread: 4 / 127 /
   //   sqrt(12) int6   steps of a group's largest / 31, which is 3 times the spread: 3 / 31 /
   //   sqrt(12)
+  // Inputs rounded to fp8 have an error of the same share, independent of the weights': sqrt(2)
+  // times the fp8 one.
   double error;
 };
-const Case kCases[] = {{WeightFormat::kFp8, WeightFormat::kBf16, 0.0361},
-                       {WeightFormat::kFp8, WeightFormat::kFp8, 0.0361},
-                       {WeightFormat::kInt8, WeightFormat::kBf16, 0.0091},
-                       {WeightFormat::kInt8, WeightFormat::kInt8, 0.0091},
-                       {WeightFormat::kInt6, WeightFormat::kBf16, 0.0280}};
+const Case kCases[] = {{WeightFormat::kFp8, WeightFormat::kBf16, false, 0.0361},
+                       {WeightFormat::kFp8, WeightFormat::kFp8, false, 0.0361},
+                       {WeightFormat::kInt8, WeightFormat::kBf16, false, 0.0091},
+                       {WeightFormat::kInt8, WeightFormat::kInt8, false, 0.0091},
+                       {WeightFormat::kInt6, WeightFormat::kBf16, false, 0.0280},
+                       {WeightFormat::kFp8, WeightFormat::kBf16, true, 0.0511}};
 
 class FormatsTest : public testing::TestWithParam<Case> {
  protected:
-  FormatsTest() : model_(2, {.matrices = GetParam().matrices, .head = GetParam().head}) {}
+  FormatsTest()
+      : model_(2, {.matrices = GetParam().matrices,
+                   .head = GetParam().head,
+                   .rounded_inputs = GetParam().rounded_inputs}) {}
 
   static DemoModel& Unrounded() {
     static DemoModel* const model = new DemoModel();
@@ -89,9 +97,25 @@ TEST_P(FormatsTest, DraftedRowsEqualPlainOnesBitForBit) {
   ExpectSameRows(actual, expected);
 }
 
+TEST(RoundedInputsTest, NeedFp8Matrices) {
+  const std::unique_ptr<Backend> backend = MakeTestBackend(1);
+  const auto source = WeightsSource::Open("deploy/demo-model");
+  ASSERT_TRUE(source.ok()) << source.status();
+  const auto refused = ModelWeights::Load(
+      backend.get(), **source, {.matrices = WeightFormat::kInt8, .rounded_inputs = true});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()),
+              testing::StartsWith("--activations=fp8 needs matrices in fp8: --weights=fp8, or"));
+  const auto taken = ModelWeights::Load(backend.get(), **source,
+                                        {.matrices = WeightFormat::kFp8, .rounded_inputs = true});
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ((*taken)->FormatText(), "fp8, activations fp8");
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, FormatsTest, testing::ValuesIn(kCases), [](const auto& instance) {
   return std::string(WeightFormatName(instance.param.matrices)) + "_head_" +
-         WeightFormatName(instance.param.head);
+         WeightFormatName(instance.param.head) +
+         (instance.param.rounded_inputs ? "_activations_fp8" : "");
 });
 
 }  // namespace

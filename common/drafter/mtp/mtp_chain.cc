@@ -12,6 +12,7 @@
 #include "kernels/draft_fuse/draft_fuse.h"
 #include "kernels/draft_head/draft_head.h"
 #include "kernels/draft_mix/draft_mix.h"
+#include "kernels/linear/linear.h"
 
 namespace tandem {
 namespace {
@@ -109,6 +110,13 @@ absl::Status MtpChain::Allocate() {
       std::max({5 * c * rows, attend, 6 * c * lanes, static_cast<size_t>(options_.vocab)}));
   head_rows_ = allocator.Take<int32_t>(choices);
   if (OwnHead()) head_.data = allocator.Take<std::byte>(backend_->PackedBytes(head_)).data;
+  // The widest inputs: the hidden layer, or those of the four projections of the attention.
+  const int most_rows = std::max(options_.max_rows, 2 * options_.max_lanes);
+  if (!backend_->ReserveLinear({.rows = most_rows, .inputs = 4 * c})) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory for the sidecar's linear ops of ", most_rows, " rows on the ",
+                     backend_->name(), " backend; lower --max-sequences of the verifier"));
+  }
   if (allocator.missing == 0) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "no memory for the sidecar's buffers: ", allocator.missing, " more bytes are needed on the ",

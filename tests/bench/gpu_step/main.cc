@@ -33,6 +33,8 @@ ABSL_FLAG(int, device, 0, "CUDA device");
 ABSL_FLAG(int, threads, 0, "of the cpu backend; 0: one per core");
 ABSL_FLAG(std::string, synthetic, "7.2b", "2.9b, 7.2b, 13.3b or tiny");
 ABSL_FLAG(std::string, weights, "fp8", "format of the six big matrices: bf16, fp8, int8 or int6");
+ABSL_FLAG(std::string, activations, "exact", "inputs of these matrices: exact, or fp8 as well");
+ABSL_FLAG(bool, batch_invariant, true, "false: passes of more than 64 rows through cuBLASLt");
 ABSL_FLAG(std::string, draft_weights, "fp8", "the same of the sidecar's matrices");
 ABSL_FLAG(double, zero_share, 0.90, "of a token's relu^2 activations");
 ABSL_FLAG(std::vector<std::string>, rows, (std::vector<std::string>{"1", "2", "4", "8", "64"}),
@@ -106,7 +108,8 @@ struct Machine {
 Machine Start() {
   if (absl::GetFlag(FLAGS_backend) == "cpu")
     return {.backend = MakeCpuBackend(absl::GetFlag(FLAGS_threads)), .card = "cpu"};
-  CudaStart start = MakeCudaBackend({.device = absl::GetFlag(FLAGS_device)});
+  CudaStart start = MakeCudaBackend({.device = absl::GetFlag(FLAGS_device),
+                                     .batch_invariant = absl::GetFlag(FLAGS_batch_invariant)});
   if (start.backend == nullptr) {
     std::fprintf(stderr, "gpu_step_bench: %s\n", start.refused.c_str());
     std::exit(1);
@@ -117,6 +120,9 @@ Machine Start() {
 SyntheticModel Model() {
   SyntheticModel model = Value(SyntheticOfSize(absl::GetFlag(FLAGS_synthetic)));
   model.format = FormatOf("weights", absl::GetFlag(FLAGS_weights));
+  model.rounded_inputs = Value(ParseActivations("activations", absl::GetFlag(FLAGS_activations)));
+  CHECK(!model.rounded_inputs || model.format == WeightFormat::kFp8)
+      << "--activations=fp8 needs --weights=fp8";
   model.zero_share = absl::GetFlag(FLAGS_zero_share);
   return model;
 }
@@ -125,6 +131,8 @@ nlohmann::json Common(const std::string& card, const std::string& command) {
   return {{"synthetic", true},
           {"model", absl::StrCat("synthetic ", absl::GetFlag(FLAGS_synthetic))},
           {"weights", absl::GetFlag(FLAGS_weights)},
+          {"activations", absl::GetFlag(FLAGS_activations)},
+          {"batch_invariant", absl::GetFlag(FLAGS_batch_invariant)},
           {"draft_weights", absl::GetFlag(FLAGS_draft_weights)},
           {"zero_share", absl::GetFlag(FLAGS_zero_share)},
           {"card", card},
@@ -241,7 +249,9 @@ void Main(const std::string& command) {
                     max_lanes);
   engine.backend().Wait();
   std::printf("made in %s\n", absl::FormatDuration(absl::Now() - begin).c_str());
-  StepReport report(absl::StrCat(model.name, " ", absl::GetFlag(FLAGS_weights)),
+  StepReport report(absl::StrCat(model.name, " ", absl::GetFlag(FLAGS_weights),
+                                 model.rounded_inputs ? " W8A8" : "",
+                                 absl::GetFlag(FLAGS_batch_invariant) ? "" : " cuBLASLt"),
                     Common(machine.card, command), absl::GetFlag(FLAGS_json));
   BenchSteps(engine, model, report);
   if (prefill > 0) {

@@ -38,5 +38,12 @@ TEST(WeightFormatTest, AFileMayDecide) {
             "--head-weights=int6: must be one of bf16, fp8, int8, or file");
 }
 
+TEST(WeightFormatTest, ActivationsAreExactOrFp8) {
+  EXPECT_EQ(ParseActivations("activations", "exact").value(), false);
+  EXPECT_EQ(ParseActivations("activations", "fp8").value(), true);
+  EXPECT_EQ(ParseActivations("activations", "fp4").status(),
+            absl::InvalidArgumentError("--activations=fp4: must be one of exact, fp8"));
+}
+
 }  // namespace
 }  // namespace tandem
