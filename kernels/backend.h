@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/export_handle.h"
 #include "kernels/view.h"
 
 namespace tandem {
@@ -17,9 +18,13 @@ struct AcceptArgs;
 struct AttendArgs;
 struct ChannelMixKeyArgs;
 struct ChannelMixValueArgs;
+struct DraftAnswerArgs;
 struct DraftFuseArgs;
 struct DraftHeadArgs;
 struct DraftMixArgs;
+struct DraftPublishArgs;
+struct DraftResolveArgs;
+struct DraftTakeArgs;
 struct EmbedArgs;
 struct HeadArgs;
 struct LinearArgs;
@@ -31,13 +36,6 @@ struct ReplayArgs;
 struct TimeMixCoreArgs;
 struct TimeMixInArgs;
 struct TimeMixOutArgs;
-
-// Memory that another process can map: a file descriptor on the CPU, an IPC handle on a GPU.
-struct ExportHandle {
-  int fd = -1;           // CPU: sealed memfd, owned by the Backend that made it
-  uint8_t ipc[64] = {};  // GPU: driver handle
-  size_t bytes = 0;
-};
 
 // Everything that the ops enqueued by Backend::RunRecorded depend on, besides the contents of
 // backend memory: sizes of the pass, and addresses that differ between passes.
@@ -90,6 +88,18 @@ class Backend {
   virtual void Zero(void* to, size_t bytes) = 0;
   virtual void Wait() = 0;
 
+  // Words: 32-bit counters in exported or imported memory by which the queues of two processes wait
+  // for each other. What was enqueued before a WriteWord is visible to whoever sees the value; what
+  // is enqueued after a WaitWord runs once int32(*word - value) >= 0. Nobody may call either where
+  // there are none. On the CPU a WaitWord blocks its caller.
+  virtual bool has_words() const = 0;
+  virtual void WaitWord(uint32_t* word, uint32_t value) = 0;
+  virtual void WriteWord(uint32_t* word, uint32_t value) = 0;
+  // From any thread: writes what the last WaitWord waits for; false where that wait is over.
+  virtual bool ReleaseWait() = 0;
+  // Writes the time of the device's clock in nanoseconds, as DraftTake and the like do.
+  virtual void Stamp(uint64_t* to) = 0;
+
   // Enqueues what `enqueue` enqueues. For equal keys it must make the same calls with the same
   // arguments, none of them CopyIn, CopyOut, Wait, Pack or an allocation: a backend may call it
   // twice for the first use of a key and not at all for later ones, replaying what it recorded.
@@ -132,6 +142,10 @@ class Backend {
   virtual void Attend(const AttendArgs& args) = 0;
   virtual void DraftMix(const DraftMixArgs& args) = 0;
   virtual void DraftHead(const DraftHeadArgs& args) = 0;
+  virtual void DraftTake(const DraftTakeArgs& args) = 0;
+  virtual void DraftPublish(const DraftPublishArgs& args) = 0;
+  virtual void DraftResolve(const DraftResolveArgs& args) = 0;
+  virtual void DraftAnswer(const DraftAnswerArgs& args) = 0;
 };
 
 // `threads` >= 1 workers, the calling thread included; 0 = one per available core.

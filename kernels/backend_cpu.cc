@@ -6,6 +6,8 @@
 #include "kernels/backend.h"
 #include "kernels/channel_mix_key/channel_mix_key.h"
 #include "kernels/channel_mix_value/channel_mix_value.h"
+#include "kernels/clock_cpu.h"
+#include "kernels/draft_exchange/draft_exchange.h"
 #include "kernels/draft_fuse/draft_fuse.h"
 #include "kernels/draft_head/draft_head.h"
 #include "kernels/draft_mix/draft_mix.h"
@@ -20,6 +22,7 @@
 #include "kernels/time_mix_core/time_mix_core.h"
 #include "kernels/time_mix_in/time_mix_in.h"
 #include "kernels/time_mix_out/time_mix_out.h"
+#include "kernels/words_cpu.h"
 
 namespace tandem {
 namespace {
@@ -53,6 +56,12 @@ class BackendCpu final : public Backend {
     if (bytes > 0) std::memset(to, 0, bytes);
   }
   void Wait() override {}
+
+  bool has_words() const override { return true; }
+  void WaitWord(uint32_t* word, uint32_t value) override { words_.Wait(word, value); }
+  void WriteWord(uint32_t* word, uint32_t value) override { WordsCpu::Write(word, value); }
+  bool ReleaseWait() override { return words_.Release(); }
+  void Stamp(uint64_t* to) override { *to = ClockCpu(); }
 
   size_t PackedBytes(const Matrix& shape) const override {
     return LinearPackedBytes(shape.format, shape.rows, shape.cols);
@@ -92,10 +101,15 @@ class BackendCpu final : public Backend {
   void Attend(const AttendArgs& args) override { AttendCpu(args, pool_); }
   void DraftMix(const DraftMixArgs& args) override { DraftMixCpu(args, pool_); }
   void DraftHead(const DraftHeadArgs& args) override { DraftHeadCpu(args, pool_); }
+  void DraftTake(const DraftTakeArgs& args) override { DraftTakeCpu(args); }
+  void DraftPublish(const DraftPublishArgs& args) override { DraftPublishCpu(args); }
+  void DraftResolve(const DraftResolveArgs& args) override { DraftResolveCpu(args); }
+  void DraftAnswer(const DraftAnswerArgs& args) override { DraftAnswerCpu(args); }
 
  private:
   ThreadPool pool_;
   MemoryCpu memory_;
+  WordsCpu words_;
 };
 
 }  // namespace

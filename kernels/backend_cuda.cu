@@ -6,6 +6,7 @@
 #include "kernels/channel_mix_key/channel_mix_key_cuda.h"
 #include "kernels/channel_mix_value/channel_mix_value_cuda.h"
 #include "kernels/copies_cuda.h"
+#include "kernels/draft_exchange/draft_exchange_cuda.h"
 #include "kernels/draft_fuse/draft_fuse_cuda.h"
 #include "kernels/draft_head/draft_head_cuda.h"
 #include "kernels/draft_mix/draft_mix_cuda.h"
@@ -24,6 +25,7 @@
 #include "kernels/time_mix_core/time_mix_core_cuda.h"
 #include "kernels/time_mix_in/time_mix_in_cuda.h"
 #include "kernels/time_mix_out/time_mix_out_cuda.h"
+#include "kernels/words_cuda.h"
 
 namespace tandem {
 namespace {
@@ -50,7 +52,8 @@ class BackendCuda final : public Backend {
                  .gemm = gemm_.get()}),
         memory_(stream),
         copies_(stream),
-        graphs_(stream, std::max(most_graphs, 1)) {}
+        graphs_(stream, std::max(most_graphs, 1)),
+        words_(stream) {}
   ~BackendCuda() override;
 
   const char* name() const override { return "cuda"; }
@@ -82,6 +85,15 @@ class BackendCuda final : public Backend {
     if (bytes > 0) CUDA_CHECK(cudaMemsetAsync(to, 0, bytes, Here().stream));
   }
   void Wait() override { Idle().copies_.Finish(); }
+
+  bool has_words() const override { return words_.supported(); }
+  void WaitWord(uint32_t* word, uint32_t value) override { Idle().words_.Wait(word, value); }
+  void WriteWord(uint32_t* word, uint32_t value) override { Idle().words_.Write(word, value); }
+  bool ReleaseWait() override {
+    Here();
+    return words_.Release();
+  }
+  void Stamp(uint64_t* to) override { StampCuda(to, Here()); }
 
   void RunRecorded(const GraphKey& key, const std::function<void()>& enqueue) override {
     Idle().graphs_.Run(key, enqueue);
@@ -125,6 +137,10 @@ class BackendCuda final : public Backend {
   void Attend(const AttendArgs& args) override { AttendCuda(args, Here()); }
   void DraftMix(const DraftMixArgs& args) override { DraftMixCuda(args, Here()); }
   void DraftHead(const DraftHeadArgs& args) override { DraftHeadCuda(args, Here()); }
+  void DraftTake(const DraftTakeArgs& args) override { DraftTakeCuda(args, Here()); }
+  void DraftPublish(const DraftPublishArgs& args) override { DraftPublishCuda(args, Here()); }
+  void DraftResolve(const DraftResolveArgs& args) override { DraftResolveCuda(args, Here()); }
+  void DraftAnswer(const DraftAnswerArgs& args) override { DraftAnswerCuda(args, Here()); }
 
  private:
   // The device of a host thread is its own; a backend may be made by one thread and used by
@@ -176,6 +192,7 @@ class BackendCuda final : public Backend {
   MemoryCuda memory_;
   CopiesCuda copies_;
   GraphsCuda graphs_;
+  WordsCuda words_;
 };
 
 BackendCuda::~BackendCuda() {
@@ -266,6 +283,13 @@ std::string UuidText(const cudaUUID_t& uuid) {
   return text;
 }
 
+bool MpsActive(int ordinal) {
+  int active = 0;
+  const cudaError_t error = cudaDeviceGetAttribute(&active, cudaDevAttrMpsEnabled, ordinal);
+  if (error != cudaSuccess) (void)cudaGetLastError();
+  return error == cudaSuccess && active != 0;
+}
+
 CudaDevice Describe(int ordinal, const cudaDeviceProp& properties) {
   return {.ordinal = ordinal,
           .name = properties.name,
@@ -274,7 +298,8 @@ CudaDevice Describe(int ordinal, const cudaDeviceProp& properties) {
           .compute_minor = properties.minor,
           .multiprocessors = properties.multiProcessorCount,
           .l2_bytes = static_cast<size_t>(properties.l2CacheSize),
-          .memory_bytes = properties.totalGlobalMem};
+          .memory_bytes = properties.totalGlobalMem,
+          .mps = MpsActive(ordinal)};
 }
 
 CudaStart Refuse(const CudaDevice& device, const std::string& what, cudaError_t error) {
@@ -294,6 +319,10 @@ CudaStart RefuseArchitecture(const CudaDevice& device) {
 }  // namespace
 
 CudaStart MakeCudaBackend(const CudaOptions& options) {
+  // A queue that waits for a word must not stop another one that shares its connection. Read when
+  // the process first uses the device.
+  static const int connections = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  (void)connections;
   CudaDevice device{.ordinal = options.device};
   int count = 0, driver = 0;
   cudaError_t error = cudaDriverGetVersion(&driver);

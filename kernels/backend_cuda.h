@@ -20,6 +20,7 @@ struct CudaDevice {
   size_t l2_bytes = 0;
   size_t memory_bytes = 0;       // of the whole device
   size_t free_memory_bytes = 0;  // when it was asked
+  bool mps = false;              // contexts are shared through an MPS server
 };
 
 struct CudaOptions {

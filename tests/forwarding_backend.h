@@ -29,6 +29,11 @@ class ForwardingBackend : public Backend {
   void Copy(void* to, const void* from, size_t n) override { real_->Copy(to, from, n); }
   void Zero(void* to, size_t bytes) override { real_->Zero(to, bytes); }
   void Wait() override { real_->Wait(); }
+  bool has_words() const override { return real_->has_words(); }
+  void WaitWord(uint32_t* word, uint32_t value) override { real_->WaitWord(word, value); }
+  void WriteWord(uint32_t* word, uint32_t value) override { real_->WriteWord(word, value); }
+  bool ReleaseWait() override { return real_->ReleaseWait(); }
+  void Stamp(uint64_t* to) override { real_->Stamp(to); }
   void RunRecorded(const GraphKey& key, const std::function<void()>& enqueue) override {
     real_->RunRecorded(key, enqueue);
   }
@@ -65,6 +70,10 @@ class ForwardingBackend : public Backend {
   void Attend(const AttendArgs& args) override { real_->Attend(args); }
   void DraftMix(const DraftMixArgs& args) override { real_->DraftMix(args); }
   void DraftHead(const DraftHeadArgs& args) override { real_->DraftHead(args); }
+  void DraftTake(const DraftTakeArgs& args) override { real_->DraftTake(args); }
+  void DraftPublish(const DraftPublishArgs& args) override { real_->DraftPublish(args); }
+  void DraftResolve(const DraftResolveArgs& args) override { real_->DraftResolve(args); }
+  void DraftAnswer(const DraftAnswerArgs& args) override { real_->DraftAnswer(args); }
 
  protected:
   Backend& real() const { return *real_; }
