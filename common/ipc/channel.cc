@@ -57,7 +57,7 @@ BlockView::BlockView(const Layout& layout, void* control, void* features, uint64
       epoch_(epoch) {}
 
 char* BlockView::At(Layout::Offset offset, uint64_t index, uint64_t stride) const {
-  char* base = offset == Layout::kFeatures ? features_ : control_;
+  char* base = offset >= Layout::kDeviceWords ? features_ : control_;
   return base + layout_.offsets[offset] + index * stride;
 }
 
@@ -91,6 +91,25 @@ float* BlockView::features(uint64_t step) const {
   const uint64_t stride = 3 * sizeof(float) * static_cast<uint64_t>(layout_.sizes.width) *
                           static_cast<uint64_t>(layout_.sizes.max_rows);
   return reinterpret_cast<float*>(At(Layout::kFeatures, step % kRing, stride));
+}
+
+uint32_t* BlockView::device_word(DeviceWordIndex index) const {
+  const uint64_t set = (epoch_ % 2) * kDeviceWordsPerEpoch;
+  return reinterpret_cast<uint32_t*>(At(Layout::kDeviceWords, set + index, sizeof(DeviceWord)));
+}
+
+CertainRecord* BlockView::certain(uint64_t step) const {
+  const uint64_t stride = static_cast<uint64_t>(layout_.sizes.max_lanes) * sizeof(CertainRecord);
+  return reinterpret_cast<CertainRecord*>(At(Layout::kCertain, step % kRing, stride));
+}
+
+DraftRecord* BlockView::device_drafts(uint64_t step) const {
+  const uint64_t stride = static_cast<uint64_t>(layout_.sizes.max_lanes) * sizeof(DraftRecord);
+  return reinterpret_cast<DraftRecord*>(At(Layout::kDeviceDrafts, step % kRing, stride));
+}
+
+RoundTimes* BlockView::times(uint64_t step) const {
+  return reinterpret_cast<RoundTimes*>(At(Layout::kTimes, step % kRing, sizeof(RoundTimes)));
 }
 
 void VerifierChannel::Start(uint64_t nonce) const {
@@ -177,7 +196,9 @@ bool DrafterChannel::ValidLane(const LaneRecord& lane, const Round& round) const
   const LayoutSizes& sizes = view_.layout().sizes;
   if (lane.slot < 0 || lane.slot >= sizes.slots || lane.position < 0) return false;
   if (lane.count < 1 || lane.count > sizes.max_rows) return false;
-  if (lane.first_row < 0 || lane.first_row > sizes.max_rows - lane.count) return false;
+  if (lane.drafts < 0 || lane.drafts > (lane.count == 1 ? kMaxDrafts : 0)) return false;
+  if (lane.first_row < 0 || lane.first_row > sizes.max_rows - lane.count - lane.drafts)
+    return false;
   if (lane.wanted < 0 || lane.wanted > kMaxDrafts) return false;
   const auto first = round.tokens.begin() + lane.first_row;
   return std::all_of(first, first + lane.count,
@@ -194,6 +215,8 @@ void DrafterChannel::Publish(uint64_t step, absl::Span<const DraftRecord> drafts
   CopyIn(drafts, view_.drafts(step));
   ipc::Publish(view_.word(kDrafted), step);
 }
+
+void DrafterChannel::Acknowledge(uint64_t step) const { ipc::Publish(view_.word(kDrafted), step); }
 
 WaitResult DrafterChannel::Pong(uint64_t i, Clock::time_point deadline,
                                 absl::FunctionRef<bool()> stopped) const {

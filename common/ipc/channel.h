@@ -26,7 +26,12 @@ class BlockView final {
   LaneRecord* lanes(uint64_t step) const;    // [B]
   int32_t* tokens(uint64_t step) const;      // [R]
   DraftRecord* drafts(uint64_t step) const;  // [B]
-  float* features(uint64_t step) const;      // [R, 3C], backend memory
+  // Backend memory.
+  float* features(uint64_t step) const;  // [R, 3C]
+  uint32_t* device_word(DeviceWordIndex index) const;
+  CertainRecord* certain(uint64_t step) const;      // [B]
+  DraftRecord* device_drafts(uint64_t step) const;  // [B]
+  RoundTimes* times(uint64_t step) const;
 
  private:
   char* At(Layout::Offset offset, uint64_t index, uint64_t stride) const;
@@ -94,6 +99,9 @@ class DrafterChannel final {
 
   // Writes the answers of `step`; `drafts` are complete records.
   void Publish(uint64_t step, absl::Span<const DraftRecord> drafts) const;
+
+  // Device mode: the drafter's queue has taken round `step` and has finished everything before it.
+  void Acknowledge(uint64_t step) const;
 
   // Answers one exchange of the probe.
   WaitResult Pong(uint64_t i, Clock::time_point deadline, absl::FunctionRef<bool()> stopped) const;

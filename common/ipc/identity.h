@@ -21,6 +21,7 @@ struct Identity {
   uint32_t uid = 0;
   std::string backend;      // Backend::name()
   std::string device_uuid;  // of a GPU; empty on the CPU
+  bool mps = false;         // its contexts are shared through an MPS server
 };
 
 // Of this process. An error names the file of /proc that could not be read.

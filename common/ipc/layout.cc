@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -15,8 +16,9 @@ constexpr uint64_t kHeaderBytes = 4096;
 // More than any machine has: sums of a few areas below it cannot overflow 64 bits.
 constexpr uint64_t kMaxBytes = uint64_t{1} << 46;
 
-constexpr const char* kNames[Layout::kOffsets] = {"words",  "steps",  "lanes",
-                                                  "tokens", "drafts", "features"};
+constexpr const char* kNames[Layout::kOffsets] = {
+    "words",        "steps",   "lanes",         "tokens", "drafts",
+    "device words", "certain", "device drafts", "times",  "features"};
 
 struct Area {
   uint64_t bytes = 0;
@@ -51,6 +53,18 @@ absl::StatusOr<Area> AreaOf(Layout::Offset offset, const LayoutSizes& sizes) {
     case Layout::kDrafts:
       stride = static_cast<uint64_t>(sizes.max_lanes) * sizeof(DraftRecord);
       break;
+    case Layout::kDeviceWords:
+      return Area{.bytes = 2 * kDeviceWordsPerEpoch * sizeof(DeviceWord),
+                  .alignment = alignof(DeviceWord)};
+    case Layout::kCertain:
+      stride = static_cast<uint64_t>(sizes.max_lanes) * sizeof(CertainRecord);
+      break;
+    case Layout::kDeviceDrafts:
+      stride = static_cast<uint64_t>(sizes.max_lanes) * sizeof(DraftRecord);
+      break;
+    case Layout::kTimes:
+      stride = sizeof(RoundTimes);
+      break;
     case Layout::kFeatures:
       stride = 3 * sizeof(float) * static_cast<uint64_t>(sizes.width);
       count = kRing * static_cast<uint64_t>(sizes.max_rows);
@@ -79,8 +93,10 @@ absl::Status CheckSizes(const LayoutSizes& sizes) {
   return absl::OkStatus();
 }
 
+bool InFeatures(int offset) { return offset >= Layout::kDeviceWords; }
+
 uint64_t MemoryBytes(const Layout& layout, int offset) {
-  return offset == Layout::kFeatures ? layout.feature_bytes : layout.control_bytes;
+  return InFeatures(offset) ? layout.feature_bytes : layout.control_bytes;
 }
 
 absl::Status CheckArea(const Layout& layout, int offset, const Area& area) {
@@ -109,7 +125,7 @@ absl::StatusOr<Layout> ComputeLayout(const LayoutSizes& sizes) {
   layout.feature_bytes = kHeaderBytes;
   for (int i = 0; i < Layout::kOffsets; ++i) {
     ASSIGN_OR_RETURN(const Area area, AreaOf(static_cast<Layout::Offset>(i), sizes));
-    uint64_t& end = i == Layout::kFeatures ? layout.feature_bytes : layout.control_bytes;
+    uint64_t& end = InFeatures(i) ? layout.feature_bytes : layout.control_bytes;
     layout.offsets[i] = (end + area.alignment - 1) / area.alignment * area.alignment;
     end = layout.offsets[i] + area.bytes;
   }
@@ -123,20 +139,22 @@ absl::Status CheckLayout(const Layout& layout) {
     uint64_t start = 0;
     uint64_t end = 0;
     int offset = 0;
+    // The control region's before those of the feature memory.
+    auto Key() const { return std::make_pair(InFeatures(offset), start); }
   };
-  Range control[Layout::kFeatures];
+  Range ranges[Layout::kOffsets];
   for (int i = 0; i < Layout::kOffsets; ++i) {
     ASSIGN_OR_RETURN(const Area area, AreaOf(static_cast<Layout::Offset>(i), layout.sizes));
     RETURN_IF_ERROR(CheckArea(layout, i, area));
-    if (i == Layout::kFeatures) continue;
-    control[i] = {.start = layout.offsets[i], .end = layout.offsets[i] + area.bytes, .offset = i};
+    ranges[i] = {.start = layout.offsets[i], .end = layout.offsets[i] + area.bytes, .offset = i};
   }
-  std::sort(std::begin(control), std::end(control),
-            [](const Range& a, const Range& b) { return a.start < b.start; });
-  for (int i = 1; i < Layout::kFeatures; ++i) {
-    if (control[i].start >= control[i - 1].end) continue;
-    return absl::InvalidArgumentError(absl::StrCat("step block: `", kNames[control[i].offset],
-                                                   "` overlaps `", kNames[control[i - 1].offset],
+  std::sort(std::begin(ranges), std::end(ranges),
+            [](const Range& a, const Range& b) { return a.Key() < b.Key(); });
+  for (int i = 1; i < Layout::kOffsets; ++i) {
+    if (InFeatures(ranges[i].offset) != InFeatures(ranges[i - 1].offset)) continue;
+    if (ranges[i].start >= ranges[i - 1].end) continue;
+    return absl::InvalidArgumentError(absl::StrCat("step block: `", kNames[ranges[i].offset],
+                                                   "` overlaps `", kNames[ranges[i - 1].offset],
                                                    "`"));
   }
   return absl::OkStatus();

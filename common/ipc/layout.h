@@ -20,7 +20,21 @@ struct LayoutSizes {
 // Where things lie, in bytes. The control region (host memory) holds header, words and records; the
 // feature memory (memory of the verifier's backend) holds its header and the feature rows.
 struct Layout {
-  enum Offset { kWords, kSteps, kLanes, kTokens, kDrafts, kFeatures, kOffsets };
+  enum Offset {
+    // Of the control region:
+    kWords,
+    kSteps,
+    kLanes,
+    kTokens,
+    kDrafts,
+    // Of the feature memory:
+    kDeviceWords,
+    kCertain,
+    kDeviceDrafts,
+    kTimes,
+    kFeatures,
+    kOffsets
+  };
 
   LayoutSizes sizes;
   uint64_t control_bytes = 0;
@@ -30,12 +44,26 @@ struct Layout {
   // kLanes:    LaneRecord [kRing, B]
   // kTokens:   int32 [kRing, R], the token after each row
   // kDrafts:   DraftRecord [kRing, B]
-  // kFeatures: float [kRing, R, 3C], offset into the feature memory
+  // In device mode, in the feature memory:
+  // kDeviceWords:  DeviceWord [2 epoch parities, kDeviceWordsPerEpoch]
+  // kCertain:      CertainRecord [kRing, B]
+  // kDeviceDrafts: DraftRecord [kRing, B]
+  // kTimes:        RoundTimes [kRing]
+  // In every mode: kFeatures: float [kRing, R, 3C]
   std::array<uint64_t, kOffsets> offsets = {};
 };
 
-// Words of one epoch parity.
+// Words of one epoch parity. In device mode kVerified says which round is planned and kDrafted
+// which one the drafter has acknowledged.
 enum WordIndex { kVerified, kDrafted, kPing, kPong, kWordsPerEpoch };
+enum DeviceWordIndex {
+  kDeviceVerified,
+  kDeviceDrafted,
+  kDevicePing,
+  kDevicePong,
+  kDeviceRescue,  // never written by the drafter
+  kDeviceWordsPerEpoch
+};
 
 // The layout that a verifier offers. INVALID_ARGUMENT, naming the size, where one is not positive
 // or the block would not fit into memory.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/draft_records.h"
 #include "kernels/lanes.h"
 
 namespace tandem::ipc {
@@ -12,9 +13,11 @@ namespace tandem::ipc {
 // broken peer may have written, and check every field of a private copy.
 
 inline constexpr uint64_t kMagic = 0x316d65646e61746bull;
-inline constexpr uint32_t kLayoutVersion = 1;
+inline constexpr uint32_t kLayoutVersion = 2;
 // Rounds that stay readable: a round lies in copy step mod kRing.
 inline constexpr int kRing = 8;
+// Exchanges that measure the hand-off when a drafter attaches.
+inline constexpr int kProbeRounds = 100;
 
 // First bytes of the control region.
 struct BlockHeader {
@@ -42,11 +45,13 @@ struct StepRecord {
 };
 
 enum LaneFlags : uint32_t {
-  kLaneCold = 1,  // forget what is known of the slot
+  kLaneCold = 1,     // forget what is known of the slot
+  kLaneChooses = 2,  // only the device knows the token after the last certain position
 };
 
 // A lane of a round; rows first_row .. first_row + count - 1 of the copy's features and next tokens
-// are its certain positions.
+// are its certain positions. In device mode, where a round is written before its pass has run,
+// `drafts` rows follow them, of which the device knows how many became certain.
 struct LaneRecord {
   int64_t position = 0;
   int32_t slot = 0;
@@ -55,25 +60,25 @@ struct LaneRecord {
   int32_t count = 0;
   int32_t wanted = 0;
   uint32_t flags = 0;
-  int32_t unused[8] = {};
+  int32_t drafts = 0;  // device mode only; more than 0 only where count is 1
+  int32_t unused[7] = {};
 };
 
-// The drafter's answer to lane i of the round, with the echo of what it answers.
-struct DraftRecord {
-  uint64_t epoch = 0;
-  uint64_t step = 0;
-  uint32_t generation = 0;
-  int32_t slot = 0;
-  int32_t count = 0;
-  uint32_t draft_micros = 0;  // time that the round took the drafter; for measurements only
-  int32_t tokens[kMaxDrafts] = {};
+// Answers of the drafter, whichever memory they lie in.
+using tandem::CertainRecord;
+using tandem::DraftRecord;
+using tandem::RoundTimes;
+
+// A stream word (Backend::WaitWord), alone in a pair of cache lines of the feature memory.
+struct alignas(128) DeviceWord {
+  uint32_t value = 0;
 };
 
 static_assert(sizeof(BlockHeader) == 40 && std::is_trivially_copyable_v<BlockHeader>);
 static_assert(sizeof(FeatureHeader) == 16 && std::is_trivially_copyable_v<FeatureHeader>);
 static_assert(sizeof(StepRecord) == 64 && std::is_trivially_copyable_v<StepRecord>);
 static_assert(sizeof(LaneRecord) == 64 && std::is_trivially_copyable_v<LaneRecord>);
-static_assert(sizeof(DraftRecord) == 64 && std::is_trivially_copyable_v<DraftRecord>);
+static_assert(sizeof(DeviceWord) == 128);
 
 // What a drafter must answer to prove that it reads both memories and writes one of them.
 uint64_t KeyedAnswer(uint64_t epoch, uint64_t nonce, uint64_t feature_nonce);

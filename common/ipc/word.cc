@@ -11,6 +11,7 @@
 namespace tandem::ipc {
 namespace {
 
+constexpr double kLongestWait = 60;
 constexpr auto kSpin = std::chrono::microseconds(20);
 // A stop condition lives in one process, the futex in both: sleeping in slices bounds how late it
 // is seen.
@@ -39,6 +40,11 @@ void Pause() {
 }
 
 }  // namespace
+
+Clock::time_point After(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                            std::chrono::duration<double>(std::min(seconds, kLongestWait)));
+}
 
 void Publish(Word& word, uint64_t value) {
   word.value.store(value, std::memory_order_release);

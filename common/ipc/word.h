@@ -11,6 +11,9 @@ namespace tandem::ipc {
 
 using Clock = std::chrono::steady_clock;
 
+// So long from now, at most a minute: an enormous deadline must not overflow the clock.
+Clock::time_point After(double seconds);
+
 // A counter in memory shared by two processes, alone in a pair of cache lines. One side writes it
 // and it only grows. Zeroed memory is a valid Word.
 struct alignas(128) Word {

@@ -20,7 +20,8 @@ absl::StatusOr<OpenedBackend> OpenBackend(const std::string& name, int threads,
   if (start.backend != nullptr) {
     return OpenedBackend{.backend = std::move(start.backend),
                          .device_uuid = start.device.uuid,
-                         .device_name = start.device.name};
+                         .device_name = start.device.name,
+                         .mps = start.device.mps};
   }
   if (name == "cuda") {
     return absl::FailedPreconditionError(absl::StrCat("--backend=cuda: ", start.refused));

@@ -13,6 +13,7 @@ struct OpenedBackend {
   std::unique_ptr<Backend> backend;
   std::string device_uuid;  // of a GPU; empty on the CPU
   std::string device_name;  // of a GPU; empty on the CPU
+  bool mps = false;         // of a GPU: its contexts are shared through an MPS server
 };
 
 // The backend that --backend names: "cpu", "cuda", or "auto", which takes CUDA where it can work

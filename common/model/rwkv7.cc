@@ -195,7 +195,7 @@ Rwkv7::Rwkv7(const ModelWeights* weights) : weights_(weights) {}
 const ModelConfig& Rwkv7::config() const { return weights_->config(); }
 
 void Rwkv7::Forward(const DecodeBatch& batch, RecurrentState& state, Activations& activations,
-                    const FeatureTap& features) const {
+                    const FeatureTap& features, const DraftWriter& write_drafts) const {
   CHECK(batch.lanes() > 0) << "an empty pass";
   for (const int32_t token : batch.tokens) {
     CHECK(token >= 0 && token < config().vocab) << "token " << token;
@@ -204,6 +204,10 @@ void Rwkv7::Forward(const DecodeBatch& batch, RecurrentState& state, Activations
     CHECK(slot >= 0 && slot < state.slots()) << "slot " << slot;
   CHECK(features.rows == nullptr || features.taps[0] != features.taps[1]);
   activations.impl_->Upload(batch);
+  if (write_drafts) {
+    const ActivationBuffers& at = *activations.impl_;
+    write_drafts({at.tokens, batch.tokens.size()}, {at.row_tokens, batch.logit_rows.size()});
+  }
   const auto enqueue = [&] { Pass(*weights_, batch, state, *activations.impl_, features).Run(); };
   // Prompts are of any length, so that their passes rarely repeat, and they are long enough to hide
   // the launches.

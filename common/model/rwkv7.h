@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -46,6 +48,10 @@ struct FeatureTap {
   float* rows = nullptr;  // [T, 3C] backend memory, or null: not wanted
 };
 
+// Enqueues what replaces drafts of a pass, once its tokens lie in backend memory and before an op
+// reads them: `tokens` [T] and, the same by rows with logits, `row_tokens` [R].
+using DraftWriter = std::function<void(View<int32_t> tokens, View<int32_t> row_tokens)>;
+
 // The RWKV-7 graph over one backend. Const and reusable: all mutable memory is passed in.
 class Rwkv7 final {
  public:
@@ -57,7 +63,7 @@ class Rwkv7 final {
   // lanes nor on how a sequence is cut into passes, bit for bit. Batch sizes must fit
   // `activations`. Enqueued on the weights' backend; see Backend::Wait.
   void Forward(const DecodeBatch& batch, RecurrentState& state, Activations& activations,
-               const FeatureTap& features) const;
+               const FeatureTap& features, const DraftWriter& write_drafts = nullptr) const;
 
   const ModelConfig& config() const;
 

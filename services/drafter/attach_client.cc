@@ -30,6 +30,7 @@ v1::DrafterMessage HelloMessage(const AttachClient::Hello& hello) {
   id.set_uid(hello.identity.uid);
   id.set_backend(hello.identity.backend);
   id.set_device_uuid(hello.identity.device_uuid);
+  id.set_mps(hello.identity.mps);
   out.set_base_model(hello.sidecar.base_model);
   out.set_base_layers(static_cast<uint32_t>(hello.sidecar.layers));
   out.set_base_width(static_cast<uint32_t>(hello.sidecar.width));
@@ -69,6 +70,7 @@ absl::StatusOr<AttachOffer> OfferFrom(const v1::Offer& message) {
   offer.head_bytes = message.head_bytes();
   offer.head_format = message.head_format();
   offer.nonce = message.nonce();
+  offer.device = message.device();
   offer.feature_handle = message.feature_handle();
   offer.embedding_handle = message.embedding_handle();
   offer.head_handle = message.head_handle();
@@ -95,6 +97,7 @@ struct AttachClient::Impl final
   std::thread heartbeats;
   std::atomic<bool> over{false};
   std::atomic<bool> ready{false};
+  std::atomic<bool> device_mode{false};
 
   mutable absl::Mutex mu;
   absl::Status status ABSL_GUARDED_BY(mu);
@@ -163,6 +166,7 @@ void AttachClient::Impl::Handle() {
       return Over(absl::FailedPreconditionError(
           absl::StrCat(in.refusal().reason(), ": ", in.refusal().message())));
     case v1::VerifierMessage::kReady:
+      device_mode.store(in.ready().mode() == "device");
       ready.store(true);
       return;
     case v1::VerifierMessage::kHeartbeat:
@@ -248,6 +252,8 @@ void AttachClient::SendProof(uint64_t epoch, uint64_t answer, double lease_secon
 }
 
 bool AttachClient::ready() const { return impl_->ready.load(); }
+
+bool AttachClient::device_mode() const { return impl_->device_mode.load(); }
 
 bool AttachClient::over() const { return impl_->over.load(); }
 

@@ -43,6 +43,7 @@ struct AttachOffer {
   std::string embedding_handle;
   std::string head_handle;
   uint64_t nonce = 0;
+  bool device = false;  // device mode will be tried
 };
 
 // One attachment as the drafter's end of the stream: handshake, heartbeats, lease. Thread-safe.
@@ -67,6 +68,8 @@ class AttachClient final {
   // After every mapping is made; heartbeats start.
   void SendProof(uint64_t epoch, uint64_t answer, double lease_seconds);
   bool ready() const;
+  // Once ready: in device mode.
+  bool device_mode() const;
   // The attachment is over: revoked, refused, broken, or the verifier gave no sign of life for the
   // lease.
   bool over() const;

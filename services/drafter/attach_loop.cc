@@ -54,6 +54,7 @@ void AttachLoop::Run(absl::FunctionRef<bool()> stopped) {
 absl::Status AttachLoop::AttachOnce(absl::FunctionRef<bool()> stopped) {
   ASSIGN_OR_RETURN(ipc::Identity identity,
                    ipc::OwnIdentity(options_.backend, options_.device_uuid));
+  identity.mps = options_.mps;
   AttachClient client(options_.socket, {.identity = std::move(identity),
                                         .sidecar = options_.sidecar,
                                         .closed_epoch = closed_epoch_});
@@ -76,16 +77,21 @@ absl::Status AttachLoop::ServeOffer(AttachClient& client, const AttachOffer& off
                    DraftSession::Open(offer, options_.make_backend, options_.make_drafter));
   client.SendProof(offer.epoch, session->answer(), offer.lease_seconds);
   const auto over = [&client, &stopped] { return client.over() || stopped(); };
-  DraftLoop loop(session->channel(), session->drafter(), metrics_);
-  loop.AnswerProbe([&client] { return client.ready(); }, over);
+  DraftLoop loop(session->channel(), session->drafter(), metrics_, session->backend());
+  loop.AnswerProbe(
+      offer.device, [&client] { return client.ready(); }, over);
   if (client.ready()) {
     Answered();
     served_ = true;
     metrics_->attaches.Increment();
     metrics_->attached.Set(1);
     LOG(INFO) << "attached to " << options_.socket << ": epoch " << offer.epoch << ", model "
-              << offer.model;
-    loop.Run(over);
+              << offer.model << ", " << (client.device_mode() ? "device" : "host") << " mode";
+    if (client.device_mode()) {
+      loop.RunOnDevice(over);
+    } else {
+      loop.Run(over);
+    }
   }
   return client.over() ? client.status() : absl::CancelledError("stopping");
 }

@@ -23,6 +23,7 @@ class AttachLoop final {
     DrafterFactory make_drafter;
     std::string backend = "cpu";  // Backend::name() of what make_backend makes
     std::string device_uuid;      // of its GPU; empty on the CPU
+    bool mps = false;             // its contexts are shared through an MPS server
     // Called once, when the verifier gave its first answer: an attachment, or a refusal.
     std::function<void()> on_first_answer;
   };

@@ -22,21 +22,47 @@ uint64_t OldestReadable(uint64_t verified) {
 
 }  // namespace
 
-DraftLoop::DraftLoop(const ipc::DrafterChannel& channel, Drafter* drafter, DrafterMetrics* metrics)
+DraftLoop::DraftLoop(const ipc::DrafterChannel& channel, Drafter* drafter, DrafterMetrics* metrics,
+                     Backend* backend)
     : channel_(channel),
       drafter_(drafter),
       metrics_(metrics),
+      backend_(backend),
       slots_(static_cast<size_t>(channel.view().layout().sizes.slots)) {}
 
-void DraftLoop::AnswerProbe(absl::FunctionRef<bool()> ready, absl::FunctionRef<bool()> stopped) {
+void DraftLoop::AnswerProbe(bool device, absl::FunctionRef<bool()> ready,
+                            absl::FunctionRef<bool()> stopped) {
   const auto over = [&ready, &stopped] { return ready() || stopped(); };
   for (uint64_t i = 1; !over(); ++i) {
     while (channel_.Pong(i, ipc::Clock::now() + kProbeSlice, over) == ipc::WaitResult::kDeadline) {
     }
+    if (device && i == ipc::kProbeRounds) AnswerDeviceProbe(over);
   }
 }
 
+void DraftLoop::AnswerDeviceProbe(absl::FunctionRef<bool()> stopped) {
+  if (!watchdog_) watchdog_.emplace(backend_);
+  const ipc::BlockView& view = channel_.view();
+  watchdog_->Arm(ipc::Clock::time_point::max(), [stopped] { return stopped(); });
+  for (uint32_t i = 1; i <= ipc::kProbeRounds && !stopped(); ++i) {
+    backend_->WaitWord(view.device_word(ipc::kDevicePing), i);
+    backend_->WriteWord(view.device_word(ipc::kDevicePong), i);
+  }
+  backend_->Wait();
+  watchdog_->Disarm();
+}
+
 void DraftLoop::Run(absl::FunctionRef<bool()> stopped) {
+  TakeRounds([this](uint64_t step, bool newest) { Serve(step, newest); }, stopped);
+}
+
+void DraftLoop::RunOnDevice(absl::FunctionRef<bool()> stopped) {
+  if (!watchdog_) watchdog_.emplace(backend_);
+  TakeRounds([&](uint64_t step, bool newest) { ServeOnDevice(step, newest, stopped); }, stopped);
+}
+
+void DraftLoop::TakeRounds(absl::FunctionRef<void(uint64_t step, bool newest)> serve,
+                           absl::FunctionRef<bool()> stopped) {
   while (!stopped()) {
     const ipc::Clock::time_point start = ipc::Clock::now();
     if (channel_.WaitVerified(next_, start + kWaitSlice, stopped) != ipc::WaitResult::kReached) {
@@ -45,7 +71,7 @@ void DraftLoop::Run(absl::FunctionRef<bool()> stopped) {
     metrics_->wait_seconds.Observe(Since(start));
     const uint64_t verified = channel_.verified();
     next_ = std::max(next_, OldestReadable(verified));
-    Serve(next_, next_ == verified);
+    serve(next_, next_ == verified);
     ++next_;
   }
 }
@@ -127,6 +153,52 @@ void DraftLoop::Serve(uint64_t step, bool newest) {
   metrics_->rounds.Increment();
   metrics_->draft_seconds.Observe(seconds);
   Answer(step, seconds);
+}
+
+void DraftLoop::EnqueueRound(uint64_t step) {
+  const ipc::BlockView& view = channel_.view();
+  const auto lanes = static_cast<size_t>(view.layout().sizes.max_lanes);
+  const auto word = static_cast<uint32_t>(step);
+  device_lanes_.clear();
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    const ipc::LaneRecord& lane = round_.lanes[answered_[i]];
+    device_lanes_.push_back({.known = lanes_[i],
+                             .drafts = lane.drafts,
+                             .chooses = (lane.flags & ipc::kLaneChooses) != 0,
+                             .record = static_cast<int32_t>(answered_[i]),
+                             .generation = lane.generation});
+  }
+  backend_->WaitWord(view.device_word(ipc::kDeviceVerified), word);
+  drafter_->Enqueue({.epoch = view.epoch(),
+                     .step = step,
+                     .certain = {view.certain(step), lanes},
+                     .answers = {view.device_drafts(step), lanes},
+                     .times = view.times(step)},
+                    device_lanes_);
+  backend_->WriteWord(view.device_word(ipc::kDeviceDrafted), word);
+}
+
+void DraftLoop::ServeOnDevice(uint64_t step, bool newest, absl::FunctionRef<bool()> stopped) {
+  lanes_.clear();
+  answered_.clear();
+  if (!channel_.Read(step, round_)) round_.lanes.clear();
+  TakeLanes(step, newest);
+  channel_.Acknowledge(step);
+  RoundTimes times;
+  watchdog_->Arm(ipc::Clock::time_point::max(), [stopped] { return stopped(); });
+  EnqueueRound(step);
+  backend_->CopyOut(&times, channel_.view().times(step), sizeof(times));
+  fed_.assign(lanes_.size(), 0);
+  drafter_->Finish(absl::MakeSpan(fed_));
+  watchdog_->Disarm();
+  const bool overwritten = channel_.MayBeOverwritten(step);
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    if (fed_[i] == 0 || overwritten) Forget(lanes_[i].slot);
+    if (fed_[i] > 0) metrics_->drafted_tokens.Increment(lanes_[i].wanted);
+  }
+  metrics_->rounds.Increment();
+  if (times.finished > times.started)
+    metrics_->draft_seconds.Observe(static_cast<double>(times.finished - times.started) * 1e-9);
 }
 
 }  // namespace tandem

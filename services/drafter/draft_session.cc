@@ -14,11 +14,11 @@ constexpr absl::Duration kDescriptorTimeout = absl::Seconds(5);
 constexpr int kCpuDescriptors = 4;  // control, features, embedding, head
 constexpr int kGpuDescriptors = 1;  // control
 
-absl::StatusOr<void*> ImportReadOnly(Backend* backend, const ipc::UniqueFd& fd, uint64_t bytes,
-                                     const char* what) {
+absl::StatusOr<void*> ImportDescriptor(Backend* backend, const ipc::UniqueFd& fd, uint64_t bytes,
+                                       bool writable, const char* what) {
   const absl::Status sealed = ipc::CheckSealed(fd.get(), bytes);
   if (!sealed.ok()) return absl::Status(sealed.code(), absl::StrCat(what, ": ", sealed.message()));
-  void* memory = backend->Import({.fd = fd.get(), .bytes = bytes}, /*writable=*/false);
+  void* memory = backend->Import({.fd = fd.get(), .bytes = bytes}, writable);
   if (memory == nullptr) {
     return absl::InternalError(absl::StrCat(what, ": mapping ", bytes, " bytes failed"));
   }
@@ -125,10 +125,13 @@ absl::Status DraftSession::Map(const AttachOffer& offer) {
 // Returns the features.
 absl::StatusOr<void*> DraftSession::MapDescriptors(const AttachOffer& offer,
                                                    std::vector<ipc::UniqueFd> fds) {
-  ASSIGN_OR_RETURN(embedding_,
-                   ImportReadOnly(backend_.get(), fds[2], offer.embedding_bytes, "embedding"));
-  ASSIGN_OR_RETURN(head_, ImportReadOnly(backend_.get(), fds[3], offer.head_bytes, "head"));
-  return ImportReadOnly(backend_.get(), fds[1], offer.layout.feature_bytes, "features");
+  ASSIGN_OR_RETURN(embedding_, ImportDescriptor(backend_.get(), fds[2], offer.embedding_bytes,
+                                                false, "embedding"));
+  ASSIGN_OR_RETURN(head_,
+                   ImportDescriptor(backend_.get(), fds[3], offer.head_bytes, false, "head"));
+  // In device mode the answers lie there too.
+  return ImportDescriptor(backend_.get(), fds[1], offer.layout.feature_bytes, offer.device,
+                          "features");
 }
 
 absl::StatusOr<void*> DraftSession::MapHandles(const AttachOffer& offer) {

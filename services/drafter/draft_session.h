@@ -44,6 +44,7 @@ class DraftSession final {
 
   const ipc::DrafterChannel& channel() const { return channel_; }
   Drafter* drafter() const { return drafter_.get(); }
+  Backend* backend() const { return backend_.get(); }
   // For the proof.
   uint64_t answer() const { return answer_; }
 

@@ -125,6 +125,7 @@ absl::StatusOr<AttachLoop::Options> LoopOptions(const std::string& metrics_addre
   ASSIGN_OR_RETURN(const OpenedBackend probe, OpenBackend(absl::GetFlag(FLAGS_backend), threads));
   options.backend = probe.backend->name();
   options.device_uuid = probe.device_uuid;
+  options.mps = probe.mps;
   options.make_backend = [threads, name = options.backend]() -> std::unique_ptr<Backend> {
     absl::StatusOr<OpenedBackend> opened = OpenBackend(name, threads);
     if (opened.ok()) return std::move(opened->backend);

@@ -8,24 +8,23 @@
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/random.h"
+#include "common/base/status_macros.h"
 
 namespace tandem {
 namespace {
 
 constexpr absl::Duration kReturnTick = absl::Milliseconds(5);
-constexpr int kProbeRounds = 100;
-constexpr auto kProbeTime = std::chrono::seconds(1);
-
-double Seconds(ipc::Clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
+// What device mode may add to a round.
+constexpr double kDeviceMedian = 25e-6;
+constexpr double kDeviceP99 = 100e-6;
 
 }  // namespace
 
 DraftAttachment::DraftAttachment(Options options, const DraftBlocks* blocks,
                                  ipc::DescriptorServer* descriptors, VerifierMetrics* metrics)
     : options_(std::move(options)), blocks_(blocks), descriptors_(descriptors), metrics_(metrics) {
-  status_.mode = "host";
+  status_.mode = options_.force_device ? "device" : "host";
+  status_.reason = options_.reason;
   status_.sidecar = options_.sidecar;
   // Epochs grow across restarts of the verifier, so that one is never used twice.
   epoch_ = static_cast<uint64_t>(absl::ToUnixMicros(absl::Now()));
@@ -79,6 +78,10 @@ std::variant<DraftOffer, DraftRefusal> DraftAttachment::Hello(const DrafterFacts
   block_ = block;
   ++epoch_;
   nonce_ = RandomBits();
+  offered_device_ =
+      options_.device_probe != nullptr &&
+      (options_.force_device || (options_.facts.identity.mps && drafter.identity.mps));
+  device_ = false;
   ipc::VerifierChannel(blocks_->View(block, epoch_)).Start(nonce_);
   std::vector<int> fds = blocks_->descriptors(block);
   fds.insert(fds.end(), options_.weight_descriptors.begin(), options_.weight_descriptors.end());
@@ -91,7 +94,8 @@ std::variant<DraftOffer, DraftRefusal> DraftAttachment::Hello(const DrafterFacts
   return DraftOffer{.epoch = epoch_,
                     .nonce = nonce_,
                     .descriptor_token = holders_[block].token,
-                    .feature_handle = blocks_->feature_handle(block)};
+                    .feature_handle = blocks_->feature_handle(block),
+                    .device = offered_device_};
 }
 
 std::optional<DraftRefusal> DraftAttachment::Prove(uint64_t epoch, uint64_t answer) {
@@ -123,42 +127,68 @@ std::optional<DraftRefusal> DraftAttachment::Prove(uint64_t epoch, uint64_t answ
   return std::nullopt;
 }
 
-absl::Status DraftAttachment::Probe(uint64_t epoch) {
-  ipc::VerifierChannel channel;
-  {
-    absl::MutexLock lock(&mu_);
-    if (!Current(epoch, Phase::kProven)) return absl::CancelledError("attachment is over");
-    channel = ipc::VerifierChannel(blocks_->View(block_, epoch));
+absl::Status DraftAttachment::ProbeDevice(const ipc::BlockView& view, RoundTrip& round_trip,
+                                          std::string& reason) {
+  ASSIGN_OR_RETURN(round_trip, options_.device_probe->Run(view));
+  if (options_.force_device) return absl::OkStatus();
+  if (round_trip.median > kDeviceMedian || round_trip.p99 > kDeviceP99) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "a round trip by stream words takes ", round_trip.median * 1e6, " us, p99 ",
+        round_trip.p99 * 1e6, " us; limits ", kDeviceMedian * 1e6, " and ", kDeviceP99 * 1e6));
   }
-  std::vector<double> seconds;
-  const ipc::Clock::time_point deadline = ipc::Clock::now() + kProbeTime;
-  for (int i = 1; i <= kProbeRounds; ++i) {
-    const ipc::Clock::time_point start = ipc::Clock::now();
-    if (channel.Ping(i, deadline, [] { return false; }) != ipc::WaitResult::kReached) {
-      metrics_->Attaches("TOO_SLOW").Increment();
-      return absl::DeadlineExceededError(
-          absl::StrCat("the drafter answered ", i - 1, " of ", kProbeRounds, " probes in 1 s"));
-    }
-    seconds.push_back(Seconds(ipc::Clock::now() - start));
-    metrics_->handoff_seconds.Observe(seconds.back());
-  }
-  std::sort(seconds.begin(), seconds.end());
-  absl::MutexLock lock(&mu_);
-  status_.round_trip_seconds = seconds[kProbeRounds / 2];
-  status_.round_trip_p99_seconds = seconds[kProbeRounds * 99 / 100];
+  reason = "MPS is active and the probe passed";
   return absl::OkStatus();
 }
 
-void DraftAttachment::Activate(uint64_t epoch) {
+absl::Status DraftAttachment::Probe(uint64_t epoch) {
+  ipc::BlockView view;
+  bool device = false;
+  {
+    absl::MutexLock lock(&mu_);
+    if (!Current(epoch, Phase::kProven)) return absl::CancelledError("attachment is over");
+    view = blocks_->View(block_, epoch);
+    device = offered_device_;
+  }
+  if (device) options_.device_probe->Prepare(view);
+  absl::StatusOr<RoundTrip> round_trip = ProbeHost(ipc::VerifierChannel(view));
+  std::string reason = options_.reason;
+  if (round_trip.ok() && device) {
+    const absl::Status status = ProbeDevice(view, *round_trip, reason);
+    if (!status.ok()) {
+      device = false;
+      reason = "the probe of device mode failed";
+      LOG(WARNING) << reason << ": " << status.message();
+      if (options_.force_device) round_trip = status;
+    }
+  }
+  if (!round_trip.ok()) {
+    metrics_->Attaches("TOO_SLOW").Increment();
+    return round_trip.status();
+  }
+  metrics_->handoff_seconds.Observe(round_trip->median);
   absl::MutexLock lock(&mu_);
-  if (!Current(epoch, Phase::kProven)) return;
+  if (!Current(epoch, Phase::kProven)) return absl::CancelledError("attachment is over");
+  device_ = device;
+  status_.mode = device ? "device" : "host";
+  status_.reason = reason;
+  status_.round_trip_seconds = round_trip->median;
+  status_.round_trip_p99_seconds = round_trip->p99;
+  return absl::OkStatus();
+}
+
+bool DraftAttachment::Activate(uint64_t epoch) {
+  absl::MutexLock lock(&mu_);
+  if (!Current(epoch, Phase::kProven)) return false;
   phase_ = Phase::kLive;
   status_.attached = true;
   metrics_->Attaches("ok").Increment();
-  LOG(INFO) << "drafter attached: process " << holders_[block_].pid << ", epoch " << epoch
-            << ", host mode, round trip p50 " << status_.round_trip_seconds * 1e6 << " us, p99 "
+  metrics_->SetHandoff(status_.mode, status_.reason);
+  LOG(INFO) << "drafter attached: process " << holders_[block_].pid << ", epoch " << epoch << ", "
+            << status_.mode << " mode (" << status_.reason << "), round trip p50 "
+            << status_.round_trip_seconds * 1e6 << " us, p99 "
             << status_.round_trip_p99_seconds * 1e6 << " us";
   live_epoch_.store(epoch, std::memory_order_release);
+  return device_;
 }
 
 void DraftAttachment::EndLocked(const std::string& reason) {
@@ -198,12 +228,12 @@ std::vector<uint64_t> DraftAttachment::TakeCondemned() {
   return std::exchange(condemned_, {});
 }
 
-std::optional<ipc::BlockView> DraftAttachment::Acquire() {
+std::optional<DraftAttachment::Attached> DraftAttachment::Acquire() {
   absl::MutexLock lock(&mu_);
   CHECK_EQ(held_block_, -1);
   if (phase_ != Phase::kLive) return std::nullopt;
   held_block_ = block_;
-  return blocks_->View(block_, epoch_);
+  return Attached{.view = blocks_->View(block_, epoch_), .device = device_};
 }
 
 void DraftAttachment::Release() {

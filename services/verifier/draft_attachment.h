@@ -18,6 +18,7 @@
 #include "common/metrics/metrics.h"
 #include "services/verifier/draft_blocks.h"
 #include "services/verifier/draft_handshake.h"
+#include "services/verifier/draft_probe.h"
 #include "services/verifier/handoff.h"
 
 namespace tandem {
@@ -28,6 +29,7 @@ struct DraftOffer {
   uint64_t nonce = 0;
   std::string descriptor_token;
   std::string feature_handle;  // 64 bytes on a GPU, empty on the CPU
+  bool device = false;         // device mode will be tried
 };
 
 // The life of attachments: who holds which block, which one is live. The gRPC threads and the
@@ -42,18 +44,23 @@ class DraftAttachment final {
     VerifierFacts facts;
     std::vector<int> weight_descriptors;  // of embedding and head; none on a GPU
     std::string sidecar;                  // name for the status
+    // Measures device mode; null: host mode always.
+    DeviceProbe* device_probe = nullptr;
+    bool force_device = false;  // device mode always; else where MPS is active and it is fast
+    std::string reason;         // of the mode, where no drafter decides it
   };
-  // All three must outlive the attachment.
+  // All that is passed in must outlive the attachment.
   DraftAttachment(Options options, const DraftBlocks* blocks, ipc::DescriptorServer* descriptors,
                   VerifierMetrics* metrics);
 
   // Control side. Every call names the epoch it means; an epoch that is over is ignored.
   std::variant<DraftOffer, DraftRefusal> Hello(const DrafterFacts& drafter);
   std::optional<DraftRefusal> Prove(uint64_t epoch, uint64_t answer);
-  // Measures the hand-off in 100 exchanges, at most 1 s in all; DEADLINE_EXCEEDED where the drafter
-  // does not answer.
+  // Measures the hand-off and chooses the mode, in a few seconds at most; DEADLINE_EXCEEDED where
+  // the drafter does not answer, and the probe's error where device mode was forced and fails.
   absl::Status Probe(uint64_t epoch);
-  void Activate(uint64_t epoch);
+  // Whether it is in device mode.
+  bool Activate(uint64_t epoch);
   // The attachment is over. `reason`: closed, died, late, revoked. The memory stays the drafter's
   // until Closed or death.
   void End(uint64_t epoch, const std::string& reason);
@@ -65,8 +72,12 @@ class DraftAttachment final {
 
   // Engine side. The epoch of the live attachment, 0 where there is none.
   uint64_t live_epoch() const { return live_epoch_.load(std::memory_order_acquire); }
+  struct Attached {
+    ipc::BlockView view;
+    bool device = false;  // in device mode
+  };
   // The live attachment's memory, which no other attachment gets until Release. One hold at a time.
-  std::optional<ipc::BlockView> Acquire();
+  std::optional<Attached> Acquire();
   void Release();
   // Ends the live attachment because the drafter does not keep up.
   void Condemn(uint64_t epoch);
@@ -86,6 +97,7 @@ class DraftAttachment final {
   };
   enum class Phase { kNone, kOffered, kProven, kLive };
 
+  absl::Status ProbeDevice(const ipc::BlockView& view, RoundTrip& round_trip, std::string& reason);
   // Whether the block's last holder is gone or never mapped it.
   static bool Returned(const Holder& holder);
   int FreeBlock(const DrafterFacts& drafter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -104,6 +116,8 @@ class DraftAttachment final {
   uint64_t epoch_ ABSL_GUARDED_BY(mu_) = 0;  // of the newest attachment
   int block_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t nonce_ ABSL_GUARDED_BY(mu_) = 0;
+  bool offered_device_ ABSL_GUARDED_BY(mu_) = false;
+  bool device_ ABSL_GUARDED_BY(mu_) = false;  // mode of the newest attachment
   int held_block_ ABSL_GUARDED_BY(mu_) = -1;  // by the engine
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   std::array<Holder, kDraftBlocks> holders_ ABSL_GUARDED_BY(mu_);

@@ -8,7 +8,8 @@
 namespace tandem {
 
 absl::StatusOr<std::unique_ptr<DraftBlocks>> DraftBlocks::Create(Backend* backend,
-                                                                 const ipc::LayoutSizes& sizes) {
+                                                                 const ipc::LayoutSizes& sizes,
+                                                                 bool device) {
   std::unique_ptr<DraftBlocks> blocks(new DraftBlocks());
   ASSIGN_OR_RETURN(blocks->layout_, ipc::ComputeLayout(sizes));
   const ipc::Layout& layout = blocks->layout_;
@@ -23,7 +24,7 @@ absl::StatusOr<std::unique_ptr<DraftBlocks>> DraftBlocks::Create(Backend* backen
     block.feature_nonce = RandomBits();
     const ipc::FeatureHeader header = {.magic = ipc::kMagic, .nonce = block.feature_nonce};
     backend->CopyIn(block.features, &header, sizeof(header));
-    if (!backend->SealForReaders(block.feature_handle)) {
+    if (!device && !backend->SealForReaders(block.feature_handle)) {
       return absl::InternalError("features shared with a drafter cannot be made read-only for it");
     }
   }

@@ -21,9 +21,11 @@ inline constexpr int kDraftBlocks = 2;
 class DraftBlocks final {
  public:
   // Before serving starts, on the thread that uses `backend`, which must outlive the blocks.
-  // RESOURCE_EXHAUSTED, with the sizes, when memory is short.
+  // RESOURCE_EXHAUSTED, with the sizes, when memory is short. Without `device` mode the drafter can
+  // only read the feature memory.
   static absl::StatusOr<std::unique_ptr<DraftBlocks>> Create(Backend* backend,
-                                                             const ipc::LayoutSizes& sizes);
+                                                             const ipc::LayoutSizes& sizes,
+                                                             bool device = false);
 
   const ipc::Layout& layout() const { return layout_; }
   ipc::BlockView View(int block, uint64_t epoch) const;

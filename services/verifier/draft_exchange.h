@@ -32,6 +32,9 @@ class DraftExchange final {
   Undrafted missing() const { return missing_; }
   // Where the next pass leaves features; rows are null when no drafter wants them.
   FeatureTap Tap();
+  // Before the pass that writes to Tap: where drafts stay on the device, sends the round that the
+  // pass will publish.
+  void Plan(const StepPlan& plan);
   // After the pass that wrote to Tap and before its tokens go anywhere: sends what became certain.
   void Publish(const std::vector<FedLane>& fed);
   // The reply is over; drafts that come for it are stale.
@@ -46,11 +49,13 @@ class DraftExchange final {
     int wanted = 0;
   };
   bool AddLane(const FedLane& fed, int decoding);
+  bool AddPlanned(const PlannedLane& planned, int first_row, int decoding);
 
   DraftPort* const port_;
   VerifierMetrics* const metrics_;
   const Scheduler* const scheduler_;
   float* rows_ = nullptr;
+  bool planned_ = false;    // the last pass was sent by Plan
   bool refused_ = false;    // attached, but no room for the last pass's features
   std::vector<Sent> sent_;  // the outstanding round
   std::vector<PublishedLane> lanes_;

@@ -4,11 +4,14 @@
 
 #include "absl/types/span.h"
 #include "common/drafter/drafter.h"
+#include "services/verifier/device_handoff.h"
 
 namespace tandem {
 
 // One lane of a published round; as DraftLane, its features lying in rows first_row .. first_row +
-// count - 1 of the feature rows that the pass wrote.
+// count - 1 of the feature rows that the pass wrote. The last three are for DeviceHandoff::Plan,
+// before the pass: its lane, how many rows of drafts follow the certain ones, and whether it
+// chooses behind them, so that the last of next_tokens is not known.
 struct PublishedLane {
   int32_t slot = 0;
   uint32_t generation = 0;
@@ -16,10 +19,14 @@ struct PublishedLane {
   int32_t count = 0;
   int32_t wanted = 0;
   int64_t position = 0;
-  const int32_t* next_tokens = nullptr;  // [count]
+  const int32_t* next_tokens = nullptr;  // [count], or [count - 1] where the pass chooses
+  int32_t pass_lane = 0;
+  int32_t drafts = 0;
+  bool chooses = false;
 };
 
-enum class DraftOutcome { kDrafted, kNoDrafter, kLate, kInvalid };
+// kOnDevice: the counts are known, the drafts come with DeviceHandoff::Take.
+enum class DraftOutcome { kDrafted, kOnDevice, kNoDrafter, kLate, kInvalid };
 
 // The engine's side of the hand-off to a drafter, wherever it runs. Nothing here can fail or block
 // for long: a dead, late or garbage drafter shows as zero drafts. Used by the engine thread only.
@@ -46,6 +53,9 @@ class DraftPort {
   // published lanes[i]. Every draft is a token id below V, every count at most `wanted`. No round
   // outstanding: kNoDrafter, counts 0.
   virtual DraftOutcome Collect(absl::Span<Drafts> results) = 0;
+
+  // For every pass, where drafts may stay on the device; null where they never do.
+  virtual DeviceHandoff* device() { return nullptr; }
 };
 
 }  // namespace tandem

@@ -202,10 +202,10 @@ void AttachStream::Probe() {
   if (phase_ != Phase::kProven) return;
   if (!probed.ok()) return Refuse({"TOO_SLOW", std::string(probed.message())});
   Enter(Phase::kLive);
-  attachment_->Activate(epoch);
+  const bool device = attachment_->Activate(epoch);
   v1::VerifierMessage message;
   message.mutable_ready()->set_epoch(epoch);
-  message.mutable_ready()->set_mode("host");
+  message.mutable_ready()->set_mode(device ? "device" : "host");
   Send(std::move(message));
 }
 

@@ -12,7 +12,8 @@ DrafterFacts FactsOf(const v1::DrafterHello& hello) {
                     .pid = id.pid(),
                     .uid = id.uid(),
                     .backend = id.backend(),
-                    .device_uuid = id.device_uuid()};
+                    .device_uuid = id.device_uuid(),
+                    .mps = id.mps()};
   facts.base_model = hello.base_model();
   facts.layers = static_cast<int>(hello.base_layers());
   facts.width = static_cast<int>(hello.base_width());
@@ -54,6 +55,7 @@ v1::Offer OfferOf(const DraftService::Options& options, const DraftOffer& offer)
   message.set_head_bytes(options.head_bytes);
   message.set_head_format(options.head_format);
   message.set_nonce(offer.nonce);
+  message.set_device(offer.device);
   message.set_feature_handle(offer.feature_handle);
   message.set_embedding_handle(options.embedding_handle);
   message.set_head_handle(options.head_handle);

@@ -11,8 +11,10 @@
 #include "common/ipc/descriptors.h"
 #include "common/ipc/handle.h"
 #include "common/model/model_path.h"
+#include "services/verifier/device_rounds.h"
 #include "services/verifier/draft_attachment.h"
 #include "services/verifier/draft_blocks.h"
+#include "services/verifier/draft_probe.h"
 #include "services/verifier/draft_service.h"
 #include "services/verifier/inprocess_draft_port.h"
 #include "services/verifier/ipc_draft_port.h"
@@ -21,6 +23,8 @@ namespace tandem {
 
 // In the order of construction: each part uses those above it, and the service's threads end first.
 struct DraftSetup::Impl {
+  std::unique_ptr<Backend> probe_backend;
+  std::unique_ptr<DeviceProbe> probe;
   std::unique_ptr<DraftBlocks> blocks;
   std::unique_ptr<ipc::DescriptorServer> descriptors;
   std::unique_ptr<DraftAttachment> attachment;
@@ -55,6 +59,7 @@ absl::StatusOr<DraftAttachment::Options> AttachmentOptions(const Options& option
   DraftAttachment::Options attachment;
   ASSIGN_OR_RETURN(attachment.facts.identity,
                    ipc::OwnIdentity(weights.backend()->name(), options.device_uuid));
+  attachment.facts.identity.mps = options.mps;
   attachment.facts.model = weights.name();
   attachment.facts.layers = weights.config().layers;
   attachment.facts.width = weights.config().width;
@@ -106,28 +111,58 @@ IpcDraftPort::Options PortOptions(const Options& options, const ModelWeights& we
   return port;
 }
 
-absl::Status SetUpHost(const Options& options, const ModelWeights& weights,
-                       VerifierMetrics* metrics, DraftSetup::Impl& impl) {
+// Whether device mode is possible or, on the CPU, wanted.
+bool MayUseDevice(const Options& options, const ModelWeights& weights) {
+  if (options.handoff == Handoff::kDevice) return true;
+  return options.handoff == Handoff::kAuto && options.mps && weights.backend()->has_words();
+}
+
+absl::Status SetUpProbe(const Options& options, const ModelWeights& weights,
+                        DraftSetup::Impl& impl) {
+  if (!weights.backend()->has_words()) {
+    return absl::FailedPreconditionError(
+        "--handoff=device: the driver has no stream memory operations; use --handoff=host");
+  }
+  ASSIGN_OR_RETURN(impl.probe_backend, options.make_backend());
+  impl.probe = DeviceProbe::Create(impl.probe_backend.get());
+  if (impl.probe == nullptr) return absl::ResourceExhaustedError("no memory for the probe");
+  return absl::OkStatus();
+}
+
+// A drafter process, in host or device mode.
+absl::Status SetUpProcess(const Options& options, const ModelWeights& weights,
+                          VerifierMetrics* metrics, DraftSetup::Impl& impl) {
   if (options.socket.empty()) {
     return absl::FailedPreconditionError(
-        "host hand-off needs a unix socket for the drafter (--draft-socket)");
+        "the hand-off needs a unix socket for the drafter (--draft-socket)");
   }
-  ASSIGN_OR_RETURN(impl.blocks,
-                   DraftBlocks::Create(weights.backend(), {.slots = options.slots,
-                                                           .max_lanes = options.max_lanes,
-                                                           .max_rows = options.max_rows,
-                                                           .width = weights.config().width,
-                                                           .vocab = weights.config().vocab}));
+  const bool device = MayUseDevice(options, weights);
+  std::unique_ptr<DeviceRounds> rounds;
+  if (device) {
+    RETURN_IF_ERROR(SetUpProbe(options, weights, impl));
+    ASSIGN_OR_RETURN(
+        rounds, DeviceRounds::Create(weights.backend(), options.max_lanes, weights.config().vocab));
+  }
+  ASSIGN_OR_RETURN(impl.blocks, DraftBlocks::Create(weights.backend(),
+                                                    {.slots = options.slots,
+                                                     .max_lanes = options.max_lanes,
+                                                     .max_rows = options.max_rows,
+                                                     .width = weights.config().width,
+                                                     .vocab = weights.config().vocab},
+                                                    device));
   ASSIGN_OR_RETURN(impl.descriptors, ipc::DescriptorServer::Start(options.socket + ".fds"));
   ASSIGN_OR_RETURN(DraftAttachment::Options attachment, AttachmentOptions(options, weights));
+  attachment.device_probe = impl.probe.get();
+  attachment.force_device = options.handoff == Handoff::kDevice;
+  attachment.reason = impl.reason;
+  impl.fixed.mode = attachment.force_device ? "device" : "host";
   impl.attachment = std::make_unique<DraftAttachment>(std::move(attachment), impl.blocks.get(),
                                                       impl.descriptors.get(), metrics);
-  impl.port =
-      std::make_unique<IpcDraftPort>(PortOptions(options, weights), impl.attachment.get(), metrics);
+  impl.port = std::make_unique<IpcDraftPort>(PortOptions(options, weights), impl.attachment.get(),
+                                             metrics, std::move(rounds));
   ASSIGN_OR_RETURN(impl.service,
                    DraftService::Start(ServiceOptions(options, weights, impl.blocks->layout()),
                                        impl.attachment.get()));
-  impl.fixed.mode = "host";
   return absl::OkStatus();
 }
 
@@ -167,19 +202,23 @@ void SetUpNone(DraftSetup::Impl& impl) {
   impl.fixed.mode = "none";
 }
 
-// Auto: host where a drafter process can attach, else in-process.
+std::string AutoReason(const Options& options, const ModelWeights& weights) {
+  if (OnCpu(weights)) return "the CPU backend takes device mode only when forced";
+  if (!weights.backend()->has_words()) return "the driver has no stream memory operations";
+  return options.mps ? "no drafter under MPS has attached" : "the verifier does not run under MPS";
+}
+
+// Auto: a drafter process where one can attach, which then decides between device and host mode;
+// else in-process.
 absl::Status SetUpAuto(const Options& options, const ModelWeights& weights,
                        VerifierMetrics* metrics, DraftSetup::Impl& impl) {
-  const absl::Status host = SetUpHost(options, weights, metrics, impl);
-  if (host.ok()) {
-    impl.reason =
-        OnCpu(weights) ? "the CPU backend has no device mode" : "this build has no device mode";
-    return absl::OkStatus();
-  }
+  impl.reason = AutoReason(options, weights);
+  const absl::Status process = SetUpProcess(options, weights, metrics, impl);
+  if (process.ok()) return absl::OkStatus();
   impl = DraftSetup::Impl{};
-  LOG(WARNING) << "no drafter process can attach: " << host.message()
+  LOG(WARNING) << "no drafter process can attach: " << process.message()
                << "; the drafter runs in the verifier's process";
-  impl.reason = std::string(host.message());
+  impl.reason = std::string(process.message());
   return SetUpInProcess(options, weights, impl);
 }
 
@@ -199,11 +238,6 @@ absl::StatusOr<std::unique_ptr<DraftSetup>> DraftSetup::Create(const Options& op
                                                                VerifierMetrics* metrics) {
   auto impl = std::make_unique<Impl>();
   impl->reason = "forced by --handoff";
-  if (options.handoff == Handoff::kDevice) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("--handoff=device: the ", weights->backend()->name(),
-                     " backend has no device hand-off; use --handoff=host or --handoff=auto"));
-  }
   if (options.sidecar == nullptr) {
     if (options.handoff != Handoff::kAuto) {
       return absl::FailedPreconditionError(
@@ -211,8 +245,8 @@ absl::StatusOr<std::unique_ptr<DraftSetup>> DraftSetup::Create(const Options& op
     }
     SetUpNone(*impl);
     impl->reason = "no sidecar";
-  } else if (options.handoff == Handoff::kHost) {
-    RETURN_IF_ERROR(SetUpHost(options, *weights, metrics, *impl));
+  } else if (options.handoff == Handoff::kHost || options.handoff == Handoff::kDevice) {
+    RETURN_IF_ERROR(SetUpProcess(options, *weights, metrics, *impl));
   } else if (options.handoff == Handoff::kInProcess) {
     RETURN_IF_ERROR(SetUpInProcess(options, *weights, *impl));
   } else {
@@ -238,9 +272,7 @@ DraftPort* DraftSetup::port() const { return impl_->port.get(); }
 
 HandoffStatus DraftSetup::status() const {
   if (impl_->attachment == nullptr) return impl_->fixed;
-  HandoffStatus status = impl_->attachment->Status();
-  status.reason = impl_->reason;
-  return status;
+  return impl_->attachment->Status();
 }
 
 void DraftSetup::Drain() {

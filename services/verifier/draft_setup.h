@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -22,8 +23,11 @@ class DraftSetup final {
     // Unix socket that serves DraftService, mode 0600; empty: no drafter process can attach. The
     // descriptors pass through a second socket beside it, <socket>.fds.
     std::string socket;
-    const MtpFile* sidecar = nullptr;                  // null: no drafting
-    std::string device_uuid;                           // of the backend's GPU; empty on the CPU
+    const MtpFile* sidecar = nullptr;  // null: no drafting
+    std::string device_uuid;           // of the backend's GPU; empty on the CPU
+    bool mps = false;                  // its contexts are shared by an MPS server
+    // A second backend on the same device, with a queue of its own, for the probe of device mode.
+    std::function<absl::StatusOr<std::unique_ptr<Backend>>()> make_backend;
     WeightFormat draft_weights = WeightFormat::kBf16;  // of a drafter in this process
     int slots = 0;
     int max_lanes = 0;  // of a pass

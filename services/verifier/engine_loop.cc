@@ -165,8 +165,9 @@ std::vector<StepLane> EngineLoop::Lanes(const StepPlan& plan) const {
 
 void EngineLoop::RunPlan(const StepPlan& plan) {
   const FeatureTap tap = exchange_.Tap();
+  exchange_.Plan(plan);
   const absl::Time start = absl::Now();
-  std::vector<LaneChoice> choices = step_->Run(Lanes(plan), tap);
+  std::vector<LaneChoice> choices = step_->Run(Lanes(plan), tap, port_->device());
   const absl::Time forwarded = absl::Now();
   metrics_->forward_seconds.Observe(absl::ToDoubleSeconds(forwarded - start));
 
@@ -177,6 +178,7 @@ void EngineLoop::RunPlan(const StepPlan& plan) {
     const PlannedLane& lane = plan.lanes[i];
     Reply& reply = *lane.reply;
     Session& session = reply.session();
+    const int drafted = choices[i].drafted;
     fed.push_back({.reply = &reply,
                    .first_row = step_->first_row(static_cast<int>(i)),
                    .consumed = session.consumed()});
@@ -187,14 +189,14 @@ void EngineLoop::RunPlan(const StepPlan& plan) {
     if (first) metrics_->prompt_tokens_computed.Increment(lane.certain);
     const int accepted = choices[i].accepted;
     metrics_->near_ties.Increment(choices[i].near_ties);
-    taken.push_back(reply.Take(lane.certain, lane.drafts, std::move(choices[i]), now));
+    taken.push_back(reply.Take(lane.certain, drafted, std::move(choices[i]), now));
     if (first && session.kept() && session.consumed() == session.reply_begin)
       session.SaveCheckpoint(*state_);
     if (first && !reply.prefilling()) {
       metrics_->prefill_seconds.Observe(absl::ToDoubleSeconds(reply.Timings(now).prefill));
     }
     fed.back().ended = taken.back().ending.has_value();
-    if (lane.choose) CountRound(lane, taken.back(), accepted);
+    if (lane.choose) CountRound(lane, taken.back(), drafted, accepted);
   }
   exchange_.Publish(fed);
   for (size_t i = 0; i < plan.lanes.size(); ++i) {
@@ -219,14 +221,17 @@ void EngineLoop::CountStep(const StepPlan& plan, absl::Duration took) {
   cost_.Observe(plan.rows, took);
 }
 
-void EngineLoop::CountRound(const PlannedLane& lane, const Reply::Taken& taken, int accepted) {
-  if (lane.drafts > 0) {
+void EngineLoop::CountRound(const PlannedLane& lane, const Reply::Taken& taken, int drafted,
+                            int accepted) {
+  if (drafted > 0) {
     metrics_->draft_rounds.Increment();
     metrics_->accepted_per_round.Observe(accepted);
   } else {
-    metrics_->undrafted_rounds[static_cast<size_t>(lane.undrafted)]->Increment();
+    // Planned with drafts that did not come.
+    const Undrafted why = lane.drafts > 0 ? Undrafted::kLate : lane.undrafted;
+    metrics_->undrafted_rounds[static_cast<size_t>(why)]->Increment();
   }
-  for (int d = 0; d < lane.drafts; ++d) metrics_->drafted[d]->Increment();
+  for (int d = 0; d < drafted; ++d) metrics_->drafted[d]->Increment();
   for (int d = 0; d < accepted; ++d) metrics_->accepted[d]->Increment();
   metrics_->generated_tokens.Increment(static_cast<double>(taken.round.tokens.size()));
   metrics_->retained_tokens.Increment(taken.round.accepted);

@@ -62,7 +62,7 @@ class EngineLoop final {
   void RunPlan(const StepPlan& plan);
   std::vector<StepLane> Lanes(const StepPlan& plan) const;
   void CountStep(const StepPlan& plan, absl::Duration took);
-  void CountRound(const PlannedLane& lane, const Reply::Taken& taken, int accepted);
+  void CountRound(const PlannedLane& lane, const Reply::Taken& taken, int drafted, int accepted);
   void UpdateGauges();
 
   // Ends of a reply; each removes it.

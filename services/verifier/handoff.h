@@ -15,7 +15,7 @@ absl::StatusOr<Handoff> ParseHandoff(const std::string& text);
 // For the status of a model, the log and the metrics.
 struct HandoffStatus {
   bool attached = false;  // a drafter answers
-  std::string mode;       // "host", "inprocess" or "none"
+  std::string mode;       // "device", "host", "inprocess" or "none"
   std::string reason;     // why this mode
   std::string sidecar;
   int depth = 0;       // trained depth

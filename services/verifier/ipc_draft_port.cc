@@ -2,29 +2,26 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "common/base/check.h"
 
 namespace tandem {
 namespace {
 
-// An enormous deadline must not overflow the clock.
-constexpr double kLongestWait = 60;
-
 double Seconds(ipc::Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
-}
-
-ipc::Clock::time_point After(double seconds) {
-  return ipc::Clock::now() + std::chrono::duration_cast<ipc::Clock::duration>(
-                                 std::chrono::duration<double>(std::min(seconds, kLongestWait)));
 }
 
 }  // namespace
 
 IpcDraftPort::IpcDraftPort(const Options& options, DraftAttachment* attachment,
-                           VerifierMetrics* metrics)
-    : options_(options), attachment_(attachment), metrics_(metrics), deadline_(options.deadline) {}
+                           VerifierMetrics* metrics, std::unique_ptr<DeviceRounds> device)
+    : options_(options),
+      attachment_(attachment),
+      metrics_(metrics),
+      deadline_(options.deadline),
+      device_(std::move(device)) {}
 
 IpcDraftPort::~IpcDraftPort() {
   if (held_) attachment_->Release();
@@ -39,13 +36,15 @@ bool IpcDraftPort::Live() const {
 void IpcDraftPort::Adopt() {
   if (Live()) return;
   if (held_) attachment_->Release();
-  const std::optional<ipc::BlockView> view = attachment_->Acquire();
-  held_ = view.has_value();
+  const std::optional<DraftAttachment::Attached> attached = attachment_->Acquire();
+  held_ = attached.has_value();
+  on_device_ = held_ && attached->device;
   outstanding_ = false;
   if (!held_) return;
-  channel_ = ipc::VerifierChannel(*view);
+  channel_ = ipc::VerifierChannel(attached->view);
   deadline_.Reset();
-  step_ = 0;
+  step_ = options_.first_step - 1;
+  if (on_device_) device_->Start(attached->view, step_);
   released_step_ = 0;
   releases_in_a_row_ = 0;
 }
@@ -55,36 +54,49 @@ float* IpcDraftPort::FeatureRows() {
   return held_ ? channel_.view().features(step_ + 1) : nullptr;
 }
 
-void IpcDraftPort::Publish(absl::Span<const PublishedLane> lanes) {
+// Writes the round and its lanes; false where there is nobody to read it. The features of this
+// round go to the attachment that was live when the pass began.
+bool IpcDraftPort::WriteRound(absl::Span<const PublishedLane> lanes) {
   outstanding_ = false;
-  // The features of this round went to the attachment that was live when the pass began.
-  if (lanes.empty() || !Live()) return;
+  if (lanes.empty() || !Live()) return false;
   const ipc::LayoutSizes& sizes = channel_.view().layout().sizes;
   alone_ = channel_.drafted() == step_;
   ++step_;
   lanes_.clear();
   wanted_ = 0;
-  int rows = 0;
+  rows_ = 0;
   channel_.Begin(step_);
   for (const PublishedLane& lane : lanes) {
-    CHECK(lane.count >= 1 && lane.first_row >= 0 && lane.first_row + lane.count <= sizes.max_rows)
-        << "rows " << lane.first_row << " + " << lane.count << " of a pass of " << sizes.max_rows;
+    const int rows = lane.count + lane.drafts;
+    CHECK(lane.count >= 1 && lane.first_row >= 0 && lane.first_row + rows <= sizes.max_rows)
+        << "rows " << lane.first_row << " + " << rows << " of a pass of " << sizes.max_rows;
     lanes_.push_back({.position = lane.position,
                       .slot = lane.slot,
                       .generation = lane.generation,
                       .first_row = lane.first_row,
                       .count = lane.count,
-                      .wanted = std::min(lane.wanted, options_.max_drafts)});
-    channel_.WriteTokens(step_, lane.first_row,
-                         {lane.next_tokens, static_cast<size_t>(lane.count)});
+                      .wanted = std::min(lane.wanted, options_.max_drafts),
+                      .flags = lane.chooses ? ipc::kLaneChooses : 0u,
+                      .drafts = lane.drafts});
+    std::vector<int32_t> tokens(lane.next_tokens, lane.next_tokens + lane.count - lane.chooses);
+    tokens.resize(static_cast<size_t>(lane.count));
+    channel_.WriteTokens(step_, lane.first_row, tokens);
     wanted_ += lanes_.back().wanted;
-    rows += lane.count;
+    rows_ += rows;
   }
   channel_.WriteLanes(step_, lanes_);
-  deadline_.Published(step_, rows, static_cast<int>(lanes.size()));
+  return true;
+}
+
+void IpcDraftPort::Send() {
+  deadline_.Published(step_, rows_, static_cast<int>(lanes_.size()));
   published_at_ = ipc::Clock::now();
-  channel_.Publish(step_, static_cast<int>(lanes.size()));
+  channel_.Publish(step_, static_cast<int>(lanes_.size()));
   outstanding_ = true;
+}
+
+void IpcDraftPort::Publish(absl::Span<const PublishedLane> lanes) {
+  if (WriteRound(lanes)) Send();
 }
 
 ipc::WaitResult IpcDraftPort::Wait() {
@@ -96,19 +108,19 @@ ipc::WaitResult IpcDraftPort::Wait() {
     return ipc::WaitResult::kDeadline;
   }
   const ipc::WaitResult result = channel_.WaitDrafted(
-      step_, After(deadline_.Seconds(drafted, step_)), [this] { return !Live(); });
-  if (result == ipc::WaitResult::kDeadline) Released();
+      step_, ipc::After(deadline_.Seconds(drafted, step_)), [this] { return !Live(); });
+  if (result == ipc::WaitResult::kDeadline) Released(step_);
   return result;
 }
 
-void IpcDraftPort::Released() {
+void IpcDraftPort::Released(uint64_t awaited) {
   metrics_->watchdog_releases.Increment();
   const ipc::Clock::time_point now = ipc::Clock::now();
   const bool again =
       releases_in_a_row_ > 0 && Seconds(now - first_release_) <= options_.release_window_seconds;
   releases_in_a_row_ = again ? releases_in_a_row_ + 1 : 1;
   if (!again) first_release_ = now;
-  released_step_ = step_;
+  released_step_ = awaited;
   if (releases_in_a_row_ >= 2) attachment_->Condemn(channel_.view().epoch());
 }
 
@@ -172,6 +184,11 @@ DraftOutcome IpcDraftPort::Collect(absl::Span<Drafts> results) {
   if (waited == ipc::WaitResult::kDeadline) {
     metrics_->discarded_drafts[static_cast<size_t>(Discarded::kLate)]->Increment(wanted_);
     return DraftOutcome::kLate;
+  }
+  if (on_device_) {
+    for (size_t i = 0; i < lanes_.size(); ++i) results[i].count = lanes_[i].wanted;
+    Expect();
+    return DraftOutcome::kOnDevice;
   }
   releases_in_a_row_ = 0;
   const DraftOutcome outcome = Take(results);

@@ -207,12 +207,45 @@ AcceptArgs Step::Args(int lanes, int rows) const {
       .scratch = m.scratch};
 }
 
-std::vector<LaneChoice> Step::Run(absl::Span<const StepLane> lanes, const FeatureTap& features) {
+// The lanes whose drafts are on the device; a token that stands for one until then is put in place.
+std::vector<WantedDrafts> Step::Wanted(absl::Span<const StepLane> lanes) const {
+  DecodeBatch& batch = memory_->batch;
+  std::vector<WantedDrafts> wanted;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    const int count = static_cast<int>(lanes[i].drafts.size());
+    if (count == 0 || lanes[i].drafts[0] != kDraftOnDevice) continue;
+    wanted.push_back({.slot = lanes[i].slot->index(),
+                      .count = count,
+                      .first_row = batch.offsets[i + 1] - count,
+                      .first_logit = batch.first_logit[i] + 1});
+    std::fill_n(batch.tokens.begin() + wanted.back().first_row, count, 0);
+  }
+  return wanted;
+}
+
+std::vector<LaneChoice> Step::Run(absl::Span<const StepLane> lanes, const FeatureTap& features,
+                                  DeviceHandoff* device) {
   FillLanes(lanes);
   Memory& m = *memory_;
-  model_->Forward(m.batch, *state_, *m.activations, features);
+  const std::vector<WantedDrafts> wanted = Wanted(lanes);
+  CHECK(wanted.empty() || device != nullptr);
+  DraftWriter take;
+  if (device != nullptr) {
+    take = [&](View<int32_t> tokens, View<int32_t> row_tokens) {
+      device->Take(wanted, tokens, row_tokens);
+    };
+  }
+  model_->Forward(m.batch, *state_, *m.activations, features, take);
   backend_->Accept(Args(m.batch.lanes(), static_cast<int>(m.batch.logit_rows.size())));
-  return ReadChoices(lanes);
+  if (device != nullptr) device->Publish(m.emitted, m.tokens);
+  std::vector<LaneChoice> choices = ReadChoices(lanes);
+  if (device != nullptr) {
+    const absl::Span<const int32_t> taken = device->Finish();
+    for (size_t i = 0, next = 0; next < wanted.size(); ++i) {
+      if (lanes[i].slot->index() == wanted[next].slot) choices[i].drafted = taken[next++];
+    }
+  }
+  return choices;
 }
 
 std::vector<LaneChoice> Step::ReadChoices(absl::Span<const StepLane> lanes) {
@@ -236,6 +269,7 @@ std::vector<LaneChoice> Step::ReadChoices(absl::Span<const StepLane> lanes) {
   const int listed_at_most = model_->config().vocab;
   for (size_t i = 0; i < count; ++i) {
     if (!lanes[i].choose) continue;
+    choices[i].drafted = static_cast<int>(lanes[i].drafts.size());
     const int emitted = m.host_emitted[i];
     CHECK_GE(emitted, 1);
     CHECK_LE(emitted, static_cast<int>(lanes[i].drafts.size()) + 1);

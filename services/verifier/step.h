@@ -9,6 +9,7 @@
 #include "common/model/batch.h"
 #include "common/model/rwkv7.h"
 #include "common/model/state.h"
+#include "services/verifier/device_handoff.h"
 #include "services/verifier/generation.h"
 
 namespace tandem {
@@ -17,7 +18,7 @@ namespace tandem {
 struct StepLane {
   const Slot* slot = nullptr;
   absl::Span<const int32_t> certain = {};  // at least one
-  absl::Span<const int32_t> drafts = {};
+  absl::Span<const int32_t> drafts = {};   // all may be kDraftOnDevice
   bool choose = false;    // choose a token at the last certain row and at every draft's
   int32_t generated = 0;  // tokens of the reply before the first choice
   int64_t position = 0;   // of the first chosen token
@@ -29,6 +30,7 @@ inline constexpr float kNearTie = 2e-3f;
 
 // What a lane chose: s_0 .. s_accepted.
 struct LaneChoice {
+  int drafted = 0;  // drafts that it had
   int accepted = 0;
   std::vector<int32_t> tokens = {};
   std::vector<TokenLogprobEntry> logprobs = {};  // empty, or one per token
@@ -60,8 +62,10 @@ class Step final {
                   absl::Span<const int32_t> emitted, const GenerationInput& input);
 
   // Runs one pass; choices[i] answers lanes[i] and is empty where the lane did not choose. Feature
-  // rows of lane i begin at first_row(i).
-  std::vector<LaneChoice> Run(absl::Span<const StepLane> lanes, const FeatureTap& features);
+  // rows of lane i begin at first_row(i). `device` is needed where drafts are on the device, and
+  // publishes what the pass made certain.
+  std::vector<LaneChoice> Run(absl::Span<const StepLane> lanes, const FeatureTap& features,
+                              DeviceHandoff* device = nullptr);
   int first_row(int lane) const;
 
   static constexpr int kMaxBias = 1024;
@@ -71,6 +75,7 @@ class Step final {
   struct Memory;
   Step(Backend* backend, const Rwkv7* model, RecurrentState* state, const Options& options);
   void FillLanes(absl::Span<const StepLane> lanes);
+  std::vector<WantedDrafts> Wanted(absl::Span<const StepLane> lanes) const;
   AcceptArgs Args(int lanes, int rows) const;
   std::vector<LaneChoice> ReadChoices(absl::Span<const StepLane> lanes);
 

@@ -200,6 +200,8 @@ class Verifier final {
                                                   .socket = options_.draft_socket,
                                                   .sidecar = loaded_.sidecar.get(),
                                                   .device_uuid = loaded_.device.device_uuid,
+                                                  .mps = loaded_.device.mps,
+                                                  .make_backend = [this] { return Another(); },
                                                   .draft_weights = options_.draft_weights,
                                                   .slots = engine.max_sequences,
                                                   .max_lanes = engine.max_sequences,
@@ -214,6 +216,12 @@ class Verifier final {
               .vocabulary = &loaded_.vocabulary,
               .handoff = [this] { return drafts_->status(); }};
     return absl::OkStatus();
+  }
+
+  // The same backend with a queue of its own; one thread is enough for what it does.
+  absl::StatusOr<std::unique_ptr<Backend>> Another() const {
+    ASSIGN_OR_RETURN(OpenedBackend opened, OpenBackend(loaded_.device.backend->name(), 1));
+    return std::move(opened.backend);
   }
 
   // A Drain call: as a stop signal, once nothing is left.

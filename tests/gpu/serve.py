@@ -37,7 +37,7 @@ def wait_until(condition, seconds, what):
 class Group:
     """`tandem up` with one weight format."""
 
-    def __init__(self, binaries, folder, backend, formats):
+    def __init__(self, binaries, folder, backend, handoff, formats):
         self.binaries = binaries
         self.ready_path = folder / "ready.json"
         self.log_path = folder / "up.log"
@@ -45,7 +45,7 @@ class Group:
             str(binaries / "tandem"), "up", f"--model={MODEL}", f"--backend={backend}", "--address=127.0.0.1:0",
             f"--weights={formats['weights']}", f"--head-weights={formats['head']}",
             f"--draft-weights={formats['draft']}", "--draft-schedule=0:8", f"--ready-file={self.ready_path}",
-            "--verifier-flag=--max-tokens-limit=100000"]
+            f"--handoff={handoff}", "--verifier-flag=--max-tokens-limit=100000"]
 
     def __enter__(self):
         began = time.monotonic()
@@ -174,6 +174,9 @@ def measure(group):
         speeds[f"tok_s_k{drafts}"] = round(sorted(decode_speed(r) for r in replies[1:])[1], 1)
     model = re.search(r"^tandem_handoff_info{([^}]*)} 1", group.metrics(), re.MULTILINE)
     speeds["handoff"] = re.search(r'mode="([^"]*)"', model.group(1)).group(1)
+    speeds["reason"] = re.search(r'reason="([^"]*)"', model.group(1)).group(1)
+    probe = re.search(r"round trip p50 (\S+) us, p99 (\S+) us", group.log_path.read_text(errors="replace"))
+    speeds["probe_p50_us"], speeds["probe_p99_us"] = float(probe.group(1)), float(probe.group(2))
     for name in ("tandem_handoff_seconds", "tandem_draft_seconds"):
         count = group.counter(name + "_count")
         if count:
@@ -187,7 +190,7 @@ def run(options, name, card):
     """All checks in one weight format; a line per check."""
     failed = 0
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        group = Group(options.build / "bin", pathlib.Path(folder), options.backend, FORMATS[name])
+        group = Group(options.build / "bin", pathlib.Path(folder), options.backend, options.handoff, FORMATS[name])
         try:
             stack.enter_context(group)
         except AssertionError as error:
@@ -245,6 +248,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="where bin/ lies")
     parser.add_argument("--backend", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--handoff", default="auto", choices=["auto", "device", "host"])
     parser.add_argument("--results", type=pathlib.Path, help="folder for <card>.jsonl")
     parser.add_argument("--mps", action="store_true", help="only said in the results; serve.sh starts the daemon")
     parser.add_argument("formats", nargs="*", default=list(FORMATS), help=", ".join(FORMATS))

@@ -3,7 +3,8 @@
 # checks the whole path: greedy texts with and without drafts against each other bit for bit and against the golden
 # tokens, in bf16 and fp8; the drafter killed in mid-stream; tokens per second. Needs python3 and nothing else.
 #
-#   tests/gpu/serve.sh [--mps] [--build DIR] [--backend cuda|cpu] [--results DIR] [FORMAT...]
+#   tests/gpu/serve.sh [--mps] [--build DIR] [--backend cuda|cpu] [--handoff auto|device|host]
+#                      [--results DIR] [FORMAT...]
 #
 #   --mps   under a private MPS daemon, which ends with the script
 #
@@ -16,7 +17,7 @@ mps=0
 for argument in "$@"; do
   case "$argument" in
     --mps) mps=1 ;;
-    -h | --help) sed -n '2,10s/^# \?//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -h | --help) sed -n '2,11s/^# \?//p' "${BASH_SOURCE[0]}"; exit 0 ;;
   esac
 done
 if ((mps)); then

@@ -53,6 +53,10 @@ class Mtp final : public Drafter {
   // A lane is refused (count 0, its slot unchanged) when its slot, count, position or a token is
   // out of range. Drafts come back in host memory: the call waits for the backend.
   void Draft(absl::Span<const DraftLane> lanes, absl::Span<Drafts> results) override;
+  // Refused besides: drafts after more than one certain position, whose keys might overwrite some
+  // that are still looked at.
+  void Enqueue(const DeviceRound& round, absl::Span<const DeviceDraftLane> lanes) override;
+  void Finish(absl::Span<int32_t> fed) override;
 
  private:
   struct Impl;

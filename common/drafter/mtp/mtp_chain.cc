@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,29 +38,6 @@ int64_t PositionOfDepth(int64_t j, int k) { return j + k - 1; }
 // Pointers that are only read through.
 View<const float* const> Readable(View<float* const> rows) { return {rows.data, rows.size}; }
 
-// Divides a block of memory on the host, and its copy in backend memory, into arrays. Without
-// memory it only adds up the sizes.
-class Divider final {
- public:
-  Divider(std::byte* host, std::byte* device) : host_(host), device_(device) {}
-
-  template <class Input>
-  void Take(int count, Input& input) {
-    using T = std::remove_pointer_t<decltype(input.host.data)>;
-    const size_t size = static_cast<size_t>(count);
-    if (host_ != nullptr) input.host = {reinterpret_cast<T*>(host_ + used_), size};
-    if (device_ != nullptr) input.device = {reinterpret_cast<const T*>(device_ + used_), size};
-    used_ += (size * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  size_t used() const { return used_; }
-
- private:
-  static constexpr size_t kAlignment = 16;
-  std::byte* host_;
-  std::byte* device_;
-  size_t used_ = 0;
-};
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MtpChain>> MtpChain::Create(Backend* backend, MtpWeights weights,
@@ -86,11 +62,12 @@ absl::Status MtpChain::Allocate() {
              .rows = static_cast<int>(choices),
              .cols = weights_.config.width};
   }
-  Counts most = {
+  MtpCounts most = {
       .feeds = options_.max_lanes, .rows = options_.max_rows, .queries = 2 * options_.max_lanes};
   most.drafts.fill(options_.max_lanes);
   host_inputs_.resize(LayOut(most).bytes);
   host_drafts_.resize(kMaxDrafts * lanes);
+  host_fed_.resize(slots);
   Allocator allocator{.backend = backend_};
   keys_ = allocator.Take<float>(ring + kAttendKeyPadding);
   values_ = allocator.Take<float>(ring);
@@ -105,6 +82,9 @@ absl::Status MtpChain::Allocate() {
   o_ = allocator.Take<float>(lanes * c);
   logits_ = allocator.Take<float>(lanes * static_cast<size_t>(head_.rows));
   drafts_ = allocator.Take<int32_t>(lanes * kMaxDrafts);
+  lanes_ = allocator.Take<DraftResolveLane>(lanes);
+  fed_ = allocator.Take<int32_t>(lanes);
+  unused_z_ = allocator.Take<float>(lanes * c);
   const size_t attend = AttendScratch(rows, 2 * lanes, c, weights_.config.window);
   scratch_ = allocator.Take<float>(
       std::max({5 * c * rows, attend, 6 * c * lanes, static_cast<size_t>(options_.vocab)}));
@@ -153,18 +133,7 @@ float* MtpChain::SlotShift(int32_t slot, int64_t position) const {
   return slot_z_.data + (static_cast<size_t>(slot) * 2 + position % 2) * weights_.config.width;
 }
 
-MtpChain::Counts MtpChain::CountsOf(absl::Span<const MtpFeed> feeds) {
-  Counts counts = {.feeds = static_cast<int>(feeds.size())};
-  for (const MtpFeed& feed : feeds) {
-    counts.rows += feed.count;
-    counts.queries += feed.count > 1 ? 2 : 1;
-    counts.prompt |= feed.count > kMaxDrafts + 1;
-    for (int k = 1; k <= feed.wanted; ++k) ++counts.drafts[k];
-  }
-  return counts;
-}
-
-GraphKey MtpChain::KeyOf(const Counts& counts) const {
+GraphKey MtpChain::KeyOf(const MtpCounts& counts) const {
   GraphKey key = {
       .owner = keys_.data,
       .values = {static_cast<uint64_t>(counts.feeds), static_cast<uint64_t>(counts.rows),
@@ -175,45 +144,33 @@ GraphKey MtpChain::KeyOf(const Counts& counts) const {
   return key;
 }
 
-MtpChain::Inputs MtpChain::LayOut(const Counts& counts) {
-  Inputs inputs;
-  Divider divider(host_inputs_.data(), inputs_.data);
-  divider.Take(counts.rows, inputs.features);
-  divider.Take(counts.rows, inputs.positions);
-  divider.Take(counts.rows, inputs.first);
-  divider.Take(counts.rows, inputs.tokens);
-  divider.Take(counts.rows, inputs.slots);
-  divider.Take(counts.queries, inputs.query_rows);
-  divider.Take(counts.queries, inputs.z);
-  divider.Take(counts.drafts[1], inputs.z_prev);
-  divider.Take(counts.drafts[1], inputs.draft_slots);
-  divider.Take(counts.drafts[1], inputs.draft_first);
-  for (int k = 2; k <= kMaxDrafts; ++k) divider.Take(counts.drafts[k], inputs.draft_positions[k]);
-  inputs.bytes = divider.used();
-  return inputs;
+MtpInputs MtpChain::LayOut(const MtpCounts& counts) {
+  return MtpInputs::Divide(counts, host_inputs_.data(), inputs_.data);
 }
 
 // All certain positions need keys and values. Queries: the last position of every feed in order,
 // then the one before it where this round brings it, whose z is the last one's shift.
-void MtpChain::WriteCertain(absl::Span<const MtpFeed> feeds, const Inputs& inputs) const {
+void MtpChain::WriteCertain(absl::Span<const MtpFeed> feeds, const MtpInputs& inputs) const {
   const size_t feature_width = 3 * static_cast<size_t>(weights_.config.width);
   int32_t row = 0;
   size_t before = feeds.size();
   for (size_t f = 0; f < feeds.size(); ++f) {
     const MtpFeed& feed = feeds[f];
-    for (int i = 0; i < feed.count; ++i, ++row) {
+    const int known = feed.count - feed.chooses;
+    for (int i = 0; i < feed.rows(); ++i, ++row) {
       inputs.features.host[row] = feed.features + i * feature_width;
       inputs.positions.host[row] = feed.position + i;
       inputs.first.host[row] = feed.first;
-      inputs.tokens.host[row] = feed.next_tokens[i];
+      inputs.tokens.host[row] = i < known ? feed.next_tokens[i] : 0;
       inputs.slots.host[row] = feed.slot;
     }
     const int64_t last = feed.position + feed.count - 1;
-    inputs.query_rows.host[f] = row - 1;
+    const int32_t last_row = row - 1 - feed.provisional;
+    inputs.query_rows.host[f] = last_row;
     inputs.z.host[f] = SlotShift(feed.slot, last);
     float* const previous = last > 0 ? SlotShift(feed.slot, last - 1) : no_z_.data;
-    if (feed.count > 1) {
-      inputs.query_rows.host[before] = row - 2;
+    if (feed.rows() > 1) {
+      inputs.query_rows.host[before] = last_row - 1;
       inputs.z.host[before++] = previous;
     }
     if (feed.wanted > 0) {
@@ -223,7 +180,7 @@ void MtpChain::WriteCertain(absl::Span<const MtpFeed> feeds, const Inputs& input
   }
 }
 
-void MtpChain::WriteDrafted(absl::Span<const MtpFeed> feeds, const Inputs& inputs) {
+void MtpChain::WriteDrafted(absl::Span<const MtpFeed> feeds, const MtpInputs& inputs) {
   for (size_t f = 0; f < inputs.draft_slots.host.size; ++f) {
     const MtpFeed& feed = feeds[f];
     inputs.draft_slots.host[f] = feed.slot;
@@ -233,7 +190,7 @@ void MtpChain::WriteDrafted(absl::Span<const MtpFeed> feeds, const Inputs& input
   }
 }
 
-MtpChain::Rows MtpChain::CertainRows(const Counts& counts, const Inputs& inputs) const {
+MtpChain::Rows MtpChain::CertainRows(const MtpCounts& counts, const MtpInputs& inputs) const {
   return {.count = counts.rows,
           .queries = counts.queries,
           .drafts = counts.drafts[1],
@@ -248,7 +205,8 @@ MtpChain::Rows MtpChain::CertainRows(const Counts& counts, const Inputs& inputs)
 }
 
 // One row per feed, conditioned on its draft of depth k - 1, whose z is its shift.
-MtpChain::Rows MtpChain::DraftedRows(const Counts& counts, const Inputs& inputs, int k) const {
+MtpChain::Rows MtpChain::DraftedRows(const MtpCounts& counts, const MtpInputs& inputs,
+                                     int k) const {
   const size_t lanes = static_cast<size_t>(options_.max_lanes);
   return {.count = counts.drafts[k],
           .queries = counts.drafts[k],
@@ -263,11 +221,24 @@ MtpChain::Rows MtpChain::DraftedRows(const Counts& counts, const Inputs& inputs,
 }
 
 void MtpChain::Run(absl::Span<const MtpFeed> feeds) {
-  const Counts counts = CountsOf(feeds);
-  const Inputs inputs = LayOut(counts);
+  const MtpCounts counts = CountsOf(feeds);
+  const MtpInputs inputs = LayOut(counts);
   WriteCertain(feeds, inputs);
   WriteDrafted(feeds, inputs);
   backend_->CopyIn(inputs_.data, host_inputs_.data(), inputs.bytes);
+  RunOps(counts, inputs);
+  const size_t lanes = static_cast<size_t>(options_.max_lanes);
+  const int depths = feeds.empty() ? 0 : feeds.front().wanted;
+  if (depths > 0)
+    backend_->CopyOut(host_drafts_.data(), drafts_.data, depths * lanes * sizeof(int32_t));
+  backend_->Wait();
+  for (size_t f = 0; f < feeds.size(); ++f) {
+    for (int k = 0; k < feeds[f].wanted; ++k)
+      feeds[f].drafts[k] = host_drafts_[static_cast<size_t>(k) * lanes + f];
+  }
+}
+
+void MtpChain::RunOps(const MtpCounts& counts, const MtpInputs& inputs) {
   const auto enqueue = [&] {
     RunDepth(CertainRows(counts, inputs), 1);
     for (int k = 2; k <= kMaxDrafts && counts.drafts[k] > 0; ++k)
@@ -278,15 +249,6 @@ void MtpChain::Run(absl::Span<const MtpFeed> feeds) {
     enqueue();
   } else {
     backend_->RunRecorded(KeyOf(counts), enqueue);
-  }
-  const size_t lanes = static_cast<size_t>(options_.max_lanes);
-  const int depths = feeds.empty() ? 0 : feeds.front().wanted;
-  if (depths > 0)
-    backend_->CopyOut(host_drafts_.data(), drafts_.data, depths * lanes * sizeof(int32_t));
-  backend_->Wait();
-  for (size_t f = 0; f < feeds.size(); ++f) {
-    for (int k = 0; k < feeds[f].wanted; ++k)
-      feeds[f].drafts[k] = host_drafts_[static_cast<size_t>(k) * lanes + f];
   }
 }
 

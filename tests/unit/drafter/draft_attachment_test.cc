@@ -178,19 +178,20 @@ TEST(DraftAttachmentTest, HelloThatClosedItsEpochGetsABlock) {
 TEST(DraftAttachmentTest, BlockThatTheEngineUsesIsNotOffered) {
   HandoffHarness harness;
   const auto peer = ScriptedPeer::Attach(harness);
-  const auto held = harness.attachment->Acquire();
-  ASSERT_TRUE(held.has_value());
+  const auto attached = harness.attachment->Acquire();
+  ASSERT_TRUE(attached.has_value());
+  const ipc::BlockView& held = attached->view;
   harness.attachment->Closed(peer->epoch());
   // One block is left; while the engine is in the other, only that one goes round.
   for (int i = 0; i < 3; ++i) {
     const DraftOffer offer = Offered(harness, harness.Facts());
-    EXPECT_NE(harness.blocks->View(1, 0).header()->epoch, held->epoch());
-    EXPECT_EQ(held->header()->epoch, peer->epoch());
+    EXPECT_NE(harness.blocks->View(1, 0).header()->epoch, held.epoch());
+    EXPECT_EQ(held.header()->epoch, peer->epoch());
     harness.attachment->End(offer.epoch, "died");
   }
   harness.attachment->Release();
   const DraftOffer offer = Offered(harness, harness.Facts());
-  EXPECT_EQ(held->header()->epoch, offer.epoch);
+  EXPECT_EQ(held.header()->epoch, offer.epoch);
 }
 
 TEST(DraftAttachmentTest, DrainRefusesNewDrafters) {

@@ -4,7 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
-#include <optional>
+#include <memory>
 #include <random>
 #include <thread>
 
@@ -35,42 +35,54 @@ bool DraftedSteps(ServiceHarness& harness, int wanted, double seconds = 10) {
   return true;
 }
 
-TEST(DraftProcessesTest, VerifierFirst) {
-  ServiceHarness harness(NewSocketPath());
+class DraftProcessesTest : public ::testing::TestWithParam<bool> {
+ protected:
+  static ServiceHarness Harness(const std::string& socket,
+                                DraftDeadline::Options deadline = {.floor_seconds = 0.05},
+                                double lease_seconds = 5) {
+    return ServiceHarness(socket, deadline, lease_seconds, MakeCpuBackend(1), GetParam());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Modes, DraftProcessesTest, ::testing::Values(false, true),
+                         [](const auto& mode) { return mode.param ? "Device" : "Host"; });
+
+TEST_P(DraftProcessesTest, VerifierFirst) {
+  ServiceHarness harness = Harness(NewSocketPath());
   EXPECT_FALSE(harness.Step());
   DrafterProcess drafter(ScriptedCommand(harness.socket));
   ASSERT_TRUE(harness.AwaitAttached(true));
   EXPECT_TRUE(DraftedSteps(harness, 50));
   const HandoffStatus status = harness.handoff.attachment->Status();
-  std::printf("host mode round trip: p50 %.1f us, p99 %.1f us\n", status.round_trip_seconds * 1e6,
-              status.round_trip_p99_seconds * 1e6);
+  EXPECT_EQ(status.mode, GetParam() ? "device" : "host");
+  std::printf("%s mode round trip: p50 %.1f us, p99 %.1f us\n", status.mode.c_str(),
+              status.round_trip_seconds * 1e6, status.round_trip_p99_seconds * 1e6);
   EXPECT_GT(status.round_trip_seconds, 0);
 }
 
-TEST(DraftProcessesTest, DrafterFirst) {
+TEST_P(DraftProcessesTest, DrafterFirst) {
   const std::string socket = NewSocketPath();
   DrafterProcess drafter(ScriptedCommand(socket));
   Sleep(0.3);
-  ServiceHarness harness(socket);
+  ServiceHarness harness = Harness(socket);
   ASSERT_TRUE(harness.AwaitAttached(true));
   EXPECT_TRUE(DraftedSteps(harness, 10));
 }
 
-TEST(DraftProcessesTest, VerifierRestartsUnderALivingDrafter) {
+TEST_P(DraftProcessesTest, VerifierRestartsUnderALivingDrafter) {
   const std::string socket = NewSocketPath();
-  std::optional<ServiceHarness> harness(std::in_place, socket);
+  auto harness = std::unique_ptr<ServiceHarness>(new ServiceHarness(Harness(socket)));
   DrafterProcess drafter(ScriptedCommand(socket));
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(harness->AwaitAttached(true));
     EXPECT_TRUE(DraftedSteps(*harness, 10));
     harness.reset();
-    harness.emplace(socket);
+    harness = std::unique_ptr<ServiceHarness>(new ServiceHarness(Harness(socket)));
   }
   EXPECT_TRUE(harness->AwaitAttached(true));
 }
 
-TEST(DraftProcessesTest, KilledAtRandomMoments) {
-  ServiceHarness harness(NewSocketPath(), kFlat);
+TEST_P(DraftProcessesTest, KilledAtRandomMoments) {
+  ServiceHarness harness = Harness(NewSocketPath(), kFlat);
   std::mt19937 random(11);
   int steps = 0;
   for (int life = 0; life < 20; ++life) {
@@ -99,8 +111,8 @@ TEST(DraftProcessesTest, KilledAtRandomMoments) {
   EXPECT_EQ(harness.handoff.metrics->Detaches("died").Value(), 20);
 }
 
-TEST(DraftProcessesTest, ShortPauseCostsOneLateStep) {
-  ServiceHarness harness(NewSocketPath(), kFlat);
+TEST_P(DraftProcessesTest, ShortPauseCostsOneLateStep) {
+  ServiceHarness harness = Harness(NewSocketPath(), kFlat);
   DrafterProcess drafter(ScriptedCommand(harness.socket));
   ASSERT_TRUE(harness.AwaitAttached(true));
   ASSERT_TRUE(DraftedSteps(harness, 20));
@@ -117,8 +129,8 @@ TEST(DraftProcessesTest, ShortPauseCostsOneLateStep) {
   EXPECT_LT(harness.longest_step, kDeadline + kStepSlack);
 }
 
-TEST(DraftProcessesTest, LongPauseEndsTheLeaseAndItAttachesAgain) {
-  ServiceHarness harness(NewSocketPath(), kFlat, /*lease_seconds=*/0.6);
+TEST_P(DraftProcessesTest, LongPauseEndsTheLeaseAndItAttachesAgain) {
+  ServiceHarness harness = Harness(NewSocketPath(), kFlat, /*lease_seconds=*/0.6);
   DrafterProcess drafter(ScriptedCommand(harness.socket));
   ASSERT_TRUE(harness.AwaitAttached(true));
   ASSERT_TRUE(DraftedSteps(harness, 20));
@@ -139,9 +151,9 @@ TEST(DraftProcessesTest, LongPauseEndsTheLeaseAndItAttachesAgain) {
   EXPECT_LT(harness.longest_step, kDeadline + kStepSlack);
 }
 
-TEST(DraftProcessesTest, SlowDrafterIsSentAwayAndComesBack) {
-  ServiceHarness harness(NewSocketPath(),
-                         {.floor_seconds = 0.02, .cold_seconds = 0.02, .cold_rounds = 0});
+TEST_P(DraftProcessesTest, SlowDrafterIsSentAwayAndComesBack) {
+  ServiceHarness harness =
+      Harness(NewSocketPath(), {.floor_seconds = 0.02, .cold_seconds = 0.02, .cold_rounds = 0});
   DrafterProcess drafter(ScriptedCommand(harness.socket, 60));
   ASSERT_TRUE(harness.AwaitAttached(true));
   const auto start = std::chrono::steady_clock::now();
@@ -154,8 +166,8 @@ TEST(DraftProcessesTest, SlowDrafterIsSentAwayAndComesBack) {
   EXPECT_LT(harness.longest_step, 0.02 + kStepSlack);
 }
 
-TEST(DraftProcessesTest, SecondDrafterWaitsForTheFirst) {
-  ServiceHarness harness(NewSocketPath());
+TEST_P(DraftProcessesTest, SecondDrafterWaitsForTheFirst) {
+  ServiceHarness harness = Harness(NewSocketPath());
   auto first = std::make_unique<DrafterProcess>(ScriptedCommand(harness.socket));
   ASSERT_TRUE(harness.AwaitAttached(true));
   const uint64_t epoch = harness.handoff.attachment->live_epoch();
@@ -172,8 +184,8 @@ TEST(DraftProcessesTest, SecondDrafterWaitsForTheFirst) {
   EXPECT_TRUE(DraftedSteps(harness, 10));
 }
 
-TEST(DraftProcessesTest, SigtermClosesTheAttachment) {
-  ServiceHarness harness(NewSocketPath());
+TEST_P(DraftProcessesTest, SigtermClosesTheAttachment) {
+  ServiceHarness harness = Harness(NewSocketPath());
   DrafterProcess drafter(ScriptedCommand(harness.socket));
   ASSERT_TRUE(harness.AwaitAttached(true));
   ASSERT_TRUE(DraftedSteps(harness, 10));
@@ -183,8 +195,8 @@ TEST(DraftProcessesTest, SigtermClosesTheAttachment) {
   EXPECT_EQ(harness.handoff.metrics->Detaches("closed").Value(), 1);
 }
 
-TEST(DraftProcessesTest, DrainRevokesAndRefuses) {
-  ServiceHarness harness(NewSocketPath());
+TEST_P(DraftProcessesTest, DrainRevokesAndRefuses) {
+  ServiceHarness harness = Harness(NewSocketPath());
   DrafterProcess drafter(ScriptedCommand(harness.socket));
   ASSERT_TRUE(harness.AwaitAttached(true));
   harness.service->Drain();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -53,10 +54,44 @@ class FakeDrafter final : public Drafter {
     }
   }
 
+  // The backend is the CPU's: by now the round's records are there.
+  void Enqueue(const DeviceRound& round, absl::Span<const DeviceDraftLane> lanes) override {
+    positions_.clear();
+    for (const DeviceDraftLane& lane : lanes) positions_.push_back(Answer(round, lane));
+  }
+  void Finish(absl::Span<int32_t> positions) override {
+    for (size_t i = 0; i < positions.size(); ++i) positions[i] = positions_[i];
+  }
+
   std::vector<Fed> fed;
   std::function<void()> before_draft;
 
  private:
+  int32_t Answer(const DeviceRound& round, const DeviceDraftLane& lane) {
+    const CertainRecord& record = round.certain[static_cast<size_t>(lane.record)];
+    if (record.epoch != round.epoch || record.step != round.step ||
+        record.slot != lane.known.slot || record.generation != lane.generation) {
+      return 0;
+    }
+    std::vector<int32_t> tokens(lane.known.next_tokens,
+                                lane.known.next_tokens + lane.known.count - lane.chooses);
+    tokens.insert(tokens.end(), record.tokens, record.tokens + record.emitted);
+    DraftLane known = lane.known;
+    known.count = static_cast<int32_t>(tokens.size());
+    known.next_tokens = tokens.data();
+    Drafts drafts;
+    Draft({&known, 1}, {&drafts, 1});
+    DraftRecord& answer = round.answers[static_cast<size_t>(lane.record)];
+    answer = {.epoch = round.epoch,
+              .step = round.step,
+              .generation = lane.generation,
+              .slot = lane.known.slot,
+              .count = drafts.count};
+    std::copy_n(drafts.tokens, drafts.count, answer.tokens);
+    return known.count;
+  }
+
+  std::vector<int32_t> positions_;
   int slots_;
   int width_;
   int vocab_;

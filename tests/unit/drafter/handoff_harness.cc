@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -26,11 +27,13 @@ const SidecarTraits kSidecar = {
 }  // namespace
 
 HandoffHarness::HandoffHarness(DraftDeadline::Options deadline, double release_window_seconds,
-                               std::unique_ptr<Backend> of)
+                               std::unique_ptr<Backend> of, bool device, uint64_t first_step)
     : backend(std::move(of)),
+      probe_backend(device ? MakeCpuBackend(1) : nullptr),
+      probe(device ? DeviceProbe::Create(probe_backend.get()) : nullptr),
       page(*MetricsPage::Create("")),
       metrics(std::make_unique<VerifierMetrics>(*page)),
-      blocks(*DraftBlocks::Create(backend.get(), kTestSizes)),
+      blocks(*DraftBlocks::Create(backend.get(), kTestSizes, device)),
       descriptors(*ipc::DescriptorServer::Start(SocketPath())),
       embedding(
           *ipc::Region::Create("embedding", sizeof(float) * kTestSizes.vocab * kTestSizes.width)),
@@ -52,6 +55,8 @@ HandoffHarness::HandoffHarness(DraftDeadline::Options deadline, double release_w
   }
   options.facts.sidecar = kSidecar;
   options.sidecar = "some sidecar";
+  options.device_probe = probe.get();
+  options.force_device = device;
   attachment =
       std::make_unique<DraftAttachment>(options, blocks.get(), descriptors.get(), metrics.get());
   IpcDraftPort::Options port_options;
@@ -61,7 +66,11 @@ HandoffHarness::HandoffHarness(DraftDeadline::Options deadline, double release_w
   port_options.vocab = kTestSizes.vocab;
   port_options.deadline = deadline;
   port_options.release_window_seconds = release_window_seconds;
-  port = std::make_unique<IpcDraftPort>(port_options, attachment.get(), metrics.get());
+  port_options.first_step = first_step;
+  std::unique_ptr<DeviceRounds> rounds;
+  if (device) rounds = *DeviceRounds::Create(backend.get(), kTestSizes.max_lanes, kTestSizes.vocab);
+  port = std::make_unique<IpcDraftPort>(port_options, attachment.get(), metrics.get(),
+                                        std::move(rounds));
 }
 
 HandoffHarness::~HandoffHarness() = default;
@@ -100,9 +109,41 @@ Drafts HandoffHarness::Round(int slot, int64_t position, int count, int wanted) 
                               .wanted = wanted,
                               .position = position,
                               .next_tokens = next_tokens.data()};
-  port->Publish({&lane, 1});
+  const bool on_device = port->device() != nullptr && port->live();
+  if (on_device) {
+    DeviceRound(lane);
+  } else {
+    static_cast<DraftPort&>(*port).Publish({&lane, 1});
+  }
   Drafts drafts;
   outcome = port->Collect({&drafts, 1});
+  return outcome == DraftOutcome::kOnDevice ? Take(slot, drafts.count) : drafts;
+}
+
+void HandoffHarness::DeviceRound(PublishedLane lane) {
+  const int32_t* const tokens = lane.next_tokens;
+  const int32_t emitted = lane.count;
+  lane.count = 1;
+  lane.drafts = std::min(emitted, kMaxDrafts);
+  lane.chooses = true;
+  DeviceHandoff& device = *port->device();
+  device.Plan({&lane, 1});
+  device.Take({}, {}, {});
+  device.Publish({&emitted, 1}, {tokens, static_cast<size_t>(emitted)});
+  device.Finish();
+}
+
+Drafts HandoffHarness::Take(int slot, int wanted) {
+  int32_t tokens[kMaxDrafts], compared[kMaxDrafts];
+  const WantedDrafts lane = {.slot = slot, .count = wanted};
+  port->Take({&lane, 1}, {tokens, kMaxDrafts}, {compared, kMaxDrafts});
+  Drafts drafts;
+  drafts.count = port->Finish()[0];
+  for (int k = 0; k < wanted; ++k) {
+    EXPECT_EQ(tokens[k], std::max(compared[k], 0));
+    EXPECT_EQ(compared[k] >= 0, k < drafts.count);
+  }
+  std::copy_n(tokens, drafts.count, drafts.tokens);
   return drafts;
 }
 
@@ -133,7 +174,7 @@ MappedOffer MapOffer(const HandoffHarness& harness, const DraftOffer& offer) {
   mapped.control = *ipc::Region::Map(std::move(fds[0]), layout.control_bytes);
   mapped.backend = MakeCpuBackend(1);
   mapped.features = mapped.backend->Import({.fd = fds[1].get(), .bytes = layout.feature_bytes},
-                                           /*writable=*/false);
+                                           /*writable=*/offer.device);
   CHECK(mapped.features != nullptr);
   const auto* header = static_cast<const ipc::FeatureHeader*>(mapped.features);
   mapped.answer = ipc::KeyedAnswer(offer.epoch, offer.nonce, header->nonce);
@@ -159,9 +200,14 @@ std::unique_ptr<ScriptedPeer> ScriptedPeer::Attach(HandoffHarness& harness, uint
   peer->backend_ = std::move(mapped.backend);
   peer->channel_ = ipc::DrafterChannel(view);
   EXPECT_FALSE(harness.attachment->Prove(offer.epoch, mapped.answer).has_value());
-  std::thread prober([&peer] {
-    for (uint64_t i = 1; i <= 100; ++i) {
+  std::thread prober([&peer, device = offer.device] {
+    for (uint64_t i = 1; i <= ipc::kProbeRounds; ++i) {
       peer->channel_.Pong(i, ipc::Clock::now() + std::chrono::seconds(2), [] { return false; });
+    }
+    for (uint32_t i = 1; i <= ipc::kProbeRounds && device; ++i) {
+      const ipc::BlockView& block = peer->channel_.view();
+      peer->backend_->WaitWord(block.device_word(ipc::kDevicePing), i);
+      peer->backend_->WriteWord(block.device_word(ipc::kDevicePong), i);
     }
   });
   EXPECT_TRUE(harness.attachment->Probe(offer.epoch).ok());

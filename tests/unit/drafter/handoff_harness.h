@@ -25,14 +25,16 @@ class HandoffHarness final {
  public:
   explicit HandoffHarness(DraftDeadline::Options deadline = {.floor_seconds = 5},
                           double release_window_seconds = 10,
-                          std::unique_ptr<Backend> backend = MakeCpuBackend(1));
+                          std::unique_ptr<Backend> backend = MakeCpuBackend(1), bool device = false,
+                          uint64_t first_step = 1);
   ~HandoffHarness();
 
   // Facts that the verifier accepts from this process: the verifier claims another PID.
   DrafterFacts Facts() const;
   // Of this process on the harness's device.
   ipc::Identity Identity() const;
-  // One round with one lane of `count` positions; the drafts that came.
+  // One round with one lane of `count` positions; the drafts that came. In device mode all but the
+  // first position are accepted drafts, and one more row is a draft that was not accepted.
   Drafts Round(int slot, int64_t position, int count, int wanted);
   // What FakeDrafter answers to the same.
   static Drafts Expected(int slot, int64_t position, int count, int wanted);
@@ -41,7 +43,12 @@ class HandoffHarness final {
   }
   double CounterValue(const std::string& line) const;  // of the metrics page; -1: no such line
 
+  // The drafts of the outstanding round as a pass of device mode finds them.
+  Drafts Take(int slot, int wanted);
+
   std::unique_ptr<Backend> backend;
+  std::unique_ptr<Backend> probe_backend;
+  std::unique_ptr<DeviceProbe> probe;
   std::unique_ptr<MetricsPage> page;
   std::unique_ptr<VerifierMetrics> metrics;
   std::unique_ptr<DraftBlocks> blocks;
@@ -54,6 +61,9 @@ class HandoffHarness final {
   std::unique_ptr<DraftAttachment> attachment;
   std::unique_ptr<IpcDraftPort> port;
   DraftOutcome outcome = DraftOutcome::kNoDrafter;  // of the last Round
+
+ private:
+  void DeviceRound(PublishedLane lane);
 };
 
 // A drafter's end in the same process, up to the point where it is told to stop: a peer that can be
@@ -65,6 +75,7 @@ class ScriptedPeer final {
 
   uint64_t epoch() const { return epoch_; }
   const ipc::DrafterChannel& channel() const { return channel_; }
+  Backend* backend() const { return backend_.get(); }
 
  private:
   uint64_t epoch_ = 0;

@@ -54,8 +54,8 @@ std::vector<std::string> ScriptedCommand(const std::string& socket, int delay_ms
 }
 
 ServiceHarness::ServiceHarness(const std::string& path, DraftDeadline::Options deadline,
-                               double lease_seconds, std::unique_ptr<Backend> backend)
-    : handoff(deadline, 10, std::move(backend)), socket(path) {
+                               double lease_seconds, std::unique_ptr<Backend> backend, bool device)
+    : handoff(deadline, 10, std::move(backend), device), socket(path) {
   DraftService::Options options;
   options.socket = path;
   options.descriptor_socket = handoff.descriptors->path();

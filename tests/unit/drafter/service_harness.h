@@ -40,7 +40,8 @@ class ServiceHarness final {
   explicit ServiceHarness(const std::string& socket,
                           DraftDeadline::Options deadline = {.floor_seconds = 0.05},
                           double lease_seconds = 5,
-                          std::unique_ptr<Backend> backend = MakeCpuBackend(1));
+                          std::unique_ptr<Backend> backend = MakeCpuBackend(1),
+                          bool device = false);
   ~ServiceHarness();
 
   bool AwaitAttached(bool attached, double seconds = 10) const;
