@@ -106,6 +106,11 @@ std::vector<std::string> Group::StopOrder() const {
   return {kRouter, kVerifier, kDrafter};
 }
 
+std::vector<std::string> Group::Tied() const {
+  if (!options_.mps || !options_.drafter) return {};
+  return {kVerifier, kDrafter};
+}
+
 absl::Status Group::SetReady(absl::string_view name, pid_t pid, absl::string_view ready) {
   const auto json = nlohmann::json::parse(ready.begin(), ready.end(), nullptr, false);
   if (!json.is_object() || !json.value("address", nlohmann::json()).is_string() ||
@@ -120,8 +125,12 @@ absl::Status Group::SetReady(absl::string_view name, pid_t pid, absl::string_vie
 }
 
 std::string Group::ReadyJson() const {
-  nlohmann::json json = {
-      {"pid", getpid()}, {"address", Address(kRouter, "")}, {"verifier", Address(kVerifier, "")}};
+  nlohmann::json json = {{"pid", getpid()},
+                         {"address", Address(kRouter, "")},
+                         {"verifier", Address(kVerifier, "")},
+                         {"backend", options_.backend},
+                         {"mps", options_.mps}};
+  if (mps_daemon_ > 0) json["pids"]["mps"] = mps_daemon_;
   for (const auto& [name, member] : members_) {
     json["metrics"][name] = member.metrics;
     json["pids"][name] = member.pid;
@@ -138,6 +147,7 @@ std::string Group::Describe() const {
     absl::StrAppendFormat(&text, "  %-9s pid %-7d %-16s http://%s/metrics\n", name, m.pid,
                           name == kDrafter ? "(draft socket)" : m.address, m.metrics);
   }
+  if (mps_daemon_ > 0) absl::StrAppendFormat(&text, "  %-9s pid %d\n", "mps", mps_daemon_);
   return text;
 }
 

@@ -23,7 +23,8 @@ struct GroupOptions {
   std::string router_metrics = {};
   std::string verifier_metrics = {};
   std::string drafter_metrics = {};
-  std::string backend = {};  // of verifier and drafter: auto, cpu or cuda
+  std::string backend = "auto";  // of verifier and drafter: auto, cpu or cuda
+  bool mps = false;              // the GPU is shared through an MPS daemon
   std::string mtp_path = "auto";
   bool mtp_force = false;
   std::string handoff = {};  // between verifier and drafter: auto, host, inprocess or device
@@ -53,12 +54,19 @@ class Group final {
   std::vector<ChildSpec> Children();
   // Router first, the drafter last.
   std::vector<std::string> StopOrder() const;
+  // Verifier and drafter where a death of the first needs a new start of the other: a server of MPS
+  // takes no new client after a fault until all have ended. Else none.
+  std::vector<std::string> Tied() const;
 
   // Takes over the text of a member's ready file. INTERNAL when it is not what services write.
   absl::Status SetReady(absl::string_view name, pid_t pid, absl::string_view ready);
 
+  // The group has an MPS daemon of its own.
+  void SetMpsDaemon(pid_t pid) { mps_daemon_ = pid; }
+
   const std::map<std::string, Member>& members() const { return members_; }
-  // {"pid" of this process, "address", "verifier", "metrics": {...}, "pids": {...}} as one line.
+  // {"pid" of this process, "address", "verifier", "backend", "mps", "metrics": {...},
+  // "pids": {...}} as one line.
   std::string ReadyJson() const;
   // For people: one line per process.
   std::string Describe() const;
@@ -75,6 +83,7 @@ class Group final {
   GroupOptions options_;
   std::string runtime_;
   std::map<std::string, Member> members_;
+  pid_t mps_daemon_ = 0;  // 0: none of its own
 };
 
 // The folder of the running program.

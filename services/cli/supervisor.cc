@@ -8,6 +8,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
@@ -32,7 +33,9 @@ Supervisor::Supervisor(Options options) : options_(std::move(options)) {
   CHECK_EQ(options_.children.size(), options_.stop_order.size());
   for (ChildSpec& spec : options_.children) {
     children_.push_back(std::make_unique<Child>());
-    children_.back()->spec = std::move(spec);
+    Child& child = *children_.back();
+    child.spec = std::move(spec);
+    child.tied = absl::c_linear_search(options_.tied, child.spec.name);
   }
 }
 
@@ -55,7 +58,9 @@ absl::Status Supervisor::Serve() {
       RETURN_IF_ERROR(options_.on_all_ready());
     }
     Poll(NextTimeout());
+    CheckGround();
     for (auto& child : children_) {
+      if (child->process != nullptr && SteadyNow() >= child->kill_at) Kill(*child);
       if (const auto exit = Collect(*child)) RETURN_IF_ERROR(HandleExit(*child, *exit));
     }
   }
@@ -64,7 +69,10 @@ absl::Status Supervisor::Serve() {
 
 absl::Status Supervisor::Advance(Child& child) {
   if (child.process == nullptr) {
-    return SteadyNow() >= child.restart_at ? Start(child) : absl::OkStatus();
+    if (SteadyNow() < child.restart_at || (child.tied && reunion_ && TiedRun())) {
+      return absl::OkStatus();
+    }
+    return Start(child);
   }
   return child.ready ? absl::OkStatus() : CheckReady(child);
 }
@@ -82,16 +90,22 @@ absl::Status Supervisor::CheckReady(Child& child) {
                                                     "; its last line: ", child.last_line));
   }
   options_.on_event(child.spec.name, "not ready in time, killed");
-  child.process->Signal(SIGKILL);
+  Kill(child);
   return absl::OkStatus();
 }
 
 absl::Status Supervisor::Start(Child& child) {
+  if (child.tied) reunion_ = false;
+  if (child.tied && ground_lost_) {
+    RETURN_IF_ERROR(options_.renew_ground());
+    ground_lost_ = false;
+  }
   unlink(child.spec.ready_file.c_str());
   ASSIGN_OR_RETURN(child.process, ChildProcess::Start(child.spec.command()));
   child.started = SteadyNow();
   child.output_open = true;
   child.ready = false;
+  child.kill_at = absl::InfiniteDuration();
   options_.on_event(child.spec.name, absl::StrCat("started, pid ", child.process->pid()));
   return absl::OkStatus();
 }
@@ -100,17 +114,22 @@ absl::Duration Supervisor::NextTimeout() const {
   absl::Duration timeout = absl::InfiniteDuration();
   for (const auto& child : children_) {
     if (child->process == nullptr) {
-      const bool waits_for_others = !child->was_ready && !all_ready_;
+      const bool waits_for_others =
+          (!child->was_ready && !all_ready_) || (child->tied && reunion_ && TiedRun());
       if (!waits_for_others) timeout = std::min(timeout, child->restart_at - SteadyNow());
     } else if (!child->ready) {
       timeout = std::min(timeout, kReadyPoll);
     }
+    if (child->process != nullptr) timeout = std::min(timeout, child->kill_at - SteadyNow());
   }
   return std::max(timeout, absl::ZeroDuration());
 }
 
 void Supervisor::Poll(absl::Duration timeout) {
-  std::vector<pollfd> fds = {{.fd = options_.stop_fd, .events = POLLIN, .revents = 0}};
+  // A ground that is known to be lost would wake poll for ever; poll ignores -1.
+  const int ground_fd = ground_lost_ ? -1 : options_.ground_fd();
+  std::vector<pollfd> fds = {{.fd = options_.stop_fd, .events = POLLIN, .revents = 0},
+                             {.fd = ground_fd, .events = POLLIN, .revents = 0}};
   for (const auto& child : children_) {
     if (child->process == nullptr) continue;
     fds.push_back({.fd = child->process->exit_fd(), .events = POLLIN, .revents = 0});
@@ -126,6 +145,7 @@ void Supervisor::Poll(absl::Duration timeout) {
     char event[kStopEventBytes];
     if (read(options_.stop_fd, event, sizeof(event)) > 0) ++stop_events_;
   }
+  if (fds[1].revents != 0) ground_lost_ = true;
   for (auto& child : children_) Pump(*child);
 }
 
@@ -156,8 +176,37 @@ std::optional<ChildProcess::Exit> Supervisor::Collect(Child& child) {
   return exit;
 }
 
+void Supervisor::CheckGround() {
+  if (ground_lost_ && !reunion_) EndTied(absl::ZeroDuration());
+}
+
+void Supervisor::EndTied(absl::Duration limit) {
+  reunion_ = true;
+  for (auto& child : children_) {
+    if (!child->tied || child->process == nullptr) continue;
+    options_.on_event(child->spec.name, "asked to end, to start anew");
+    child->process->Signal(SIGTERM);
+    child->kill_at = std::min(child->kill_at, SteadyNow() + limit);
+  }
+}
+
+bool Supervisor::TiedRun() const {
+  return absl::c_any_of(children_,
+                        [](const auto& child) { return child->tied && child->process != nullptr; });
+}
+
+void Supervisor::Kill(Child& child) {
+  child.kill_at = absl::InfiniteDuration();
+  options_.before_kill(child.spec.name, child.process->pid());
+  child.process->Signal(SIGKILL);
+}
+
 absl::Status Supervisor::HandleExit(Child& child, const ChildProcess::Exit& exit) {
-  if (!child.was_ready) return StartFailure(child, exit);
+  const bool asked = child.tied && reunion_;
+  if (!child.was_ready && !asked) return StartFailure(child, exit);
+  if (!asked && child.tied && child.spec.name == options_.tied.front()) {
+    EndTied(options_.tied_limit);
+  }
   const absl::Duration delay = child.delay.Next(SteadyNow() - child.started);
   child.restart_at = SteadyNow() + delay;
   options_.on_event(child.spec.name,
@@ -197,7 +246,7 @@ absl::Status Supervisor::Stop(Child& child) {
                 : std::max(deadline - SteadyNow(), absl::ZeroDuration()));
     if (!killed && (stop_events_ > 1 || SteadyNow() >= deadline)) {
       killed = true;
-      child.process->Signal(SIGKILL);
+      Kill(child);
     }
   }
   if (killed) {

@@ -40,6 +40,17 @@ class Supervisor final {
     // Readable: stop in order; one more read of it: kill all at once. A signalfd or a pipe, of
     // which up to 128 bytes are one event.
     int stop_fd = -1;
+    // Children that live and die together: when the first of them ends, the others are asked to end
+    // as well, are killed after `tied_limit`, and none starts again before all have ended.
+    std::vector<std::string> tied = {};
+    absl::Duration tied_limit = absl::Seconds(3);
+    // What the tied children live on: a descriptor that is readable once it has ended (-1:
+    // nothing), upon which they are killed at once, and its start, before they are started again.
+    std::function<int()> ground_fd = [] { return -1; };
+    std::function<absl::Status()> renew_ground = [] { return absl::OkStatus(); };
+    // Before a child is killed.
+    std::function<void(absl::string_view name, pid_t pid)> before_kill = [](absl::string_view,
+                                                                            pid_t) {};
     // A line that a child wrote.
     std::function<void(absl::string_view name, absl::string_view line)> on_line = {};
     // What the supervisor has to say about a child.
@@ -69,6 +80,8 @@ class Supervisor final {
     RestartDelay delay;
     absl::Duration started;     // on the steady clock
     absl::Duration restart_at;  // when not running
+    absl::Duration kill_at = absl::InfiniteDuration();
+    bool tied = false;
     bool output_open = false;
     bool ready = false;      // since the last start
     bool was_ready = false;  // since the first
@@ -78,6 +91,13 @@ class Supervisor final {
   absl::Status Advance(Child& child);
   absl::Status CheckReady(Child& child);
   absl::Status Start(Child& child);
+  // SIGKILL, after before_kill.
+  void Kill(Child& child);
+  // The tied children have to end, at the latest after `limit`.
+  void EndTied(absl::Duration limit);
+  bool TiedRun() const;
+  // The ground of the tied children has gone.
+  void CheckGround();
   absl::Status StopAll();
   absl::Status Stop(Child& child);
   // The end of `stopping`; others may end meanwhile.
@@ -93,6 +113,8 @@ class Supervisor final {
 
   Options options_;
   std::vector<std::unique_ptr<Child>> children_;
+  bool reunion_ = false;  // the tied children end, to start again together
+  bool ground_lost_ = false;
   int stop_events_ = 0;
   bool all_ready_ = false;
 };

@@ -15,8 +15,10 @@
 #include "common/model/weight_format.h"
 #include "services/cli/command.h"
 #include "services/cli/group.h"
+#include "services/cli/mps_daemon.h"
 #include "services/cli/option_values.h"
 #include "services/cli/ready_file.h"
+#include "services/cli/resolve_backend.h"
 #include "services/cli/runtime_directory.h"
 #include "services/cli/supervisor.h"
 #include "services/cli/terminal.h"
@@ -36,6 +38,7 @@ struct UpOptions {
   // Handed to the processes where given; see their --help.
   std::string weights, activations, head_weights, draft_weights, batch_invariant;
   std::string threads, max_sequences, max_sessions, queue_limit, draft_schedule;
+  std::string mps = "auto";
   std::string ready_file;
   std::string colour = "auto";
   absl::Duration start_timeout = absl::Minutes(5);
@@ -93,30 +96,89 @@ absl::Status PrepareGroup(const UpOptions& options, GroupOptions& group) {
   return absl::OkStatus();
 }
 
+// A daemon whose clients can compute.
+absl::StatusOr<std::unique_ptr<MpsDaemon>> StartMps(const GroupOptions& group,
+                                                    const std::string& folder) {
+  ASSIGN_OR_RETURN(std::unique_ptr<MpsDaemon> daemon, MpsDaemon::Start(folder));
+  if (group.backend == "cuda") RETURN_IF_ERROR(ResolveBackend("cuda").status());
+  return daemon;
+}
+
+// Decides between a daemon of the group's own, one that the environment names, and none; null
+// unless it is the group's own.
+absl::StatusOr<std::unique_ptr<MpsDaemon>> PrepareMps(const std::string& mode,
+                                                      const std::string& folder,
+                                                      GroupOptions& group) {
+  if (mode == "off") MpsDaemon::UseNone(folder);
+  if (mode == "off") return nullptr;
+  if (mode == "auto") {
+    if (group.backend != "cuda" || !group.drafter) return nullptr;
+    group.mps = MpsDaemon::Named();
+    if (group.mps || !MpsDaemon::Installed()) return nullptr;
+  }
+  auto daemon = StartMps(group, folder);
+  group.mps = daemon.ok();
+  if (daemon.ok()) return daemon;
+  if (mode == "on") {
+    return absl::Status(daemon.status().code(),
+                        absl::StrCat("--mps=on: ", daemon.status().message()));
+  }
+  std::fprintf(stderr, "tandem: without MPS, so every hand-off to the drafter takes longer: %s\n",
+               std::string(daemon.status().message()).c_str());
+  MpsDaemon::UseNone(folder);
+  return nullptr;
+}
+
+// What the supervisor has to know where the group has a daemon of its own.
+void Watch(std::unique_ptr<MpsDaemon>& daemon, const std::string& folder, Group& group,
+           Supervisor::Options& supervisor) {
+  if (daemon == nullptr) return;
+  group.SetMpsDaemon(daemon->pid());
+  supervisor.ground_fd = [&daemon] { return daemon == nullptr ? -1 : daemon->exit_fd(); };
+  supervisor.renew_ground = [&daemon, &folder, &group,
+                             say = supervisor.on_event]() -> absl::Status {
+    daemon = nullptr;
+    ASSIGN_OR_RETURN(daemon, MpsDaemon::Start(folder));
+    group.SetMpsDaemon(daemon->pid());
+    say("mps", absl::StrCat("had ended, started again, pid ", daemon->pid()));
+    return absl::OkStatus();
+  };
+  supervisor.before_kill = [&daemon](absl::string_view name, pid_t pid) {
+    if (name == "drafter" && daemon != nullptr) daemon->TerminateClient(pid);
+  };
+}
+
 absl::Status RunUp(const UpOptions& options) {
   GroupOptions group_options = options.group;
   RETURN_IF_ERROR(PrepareGroup(options, group_options));
   ASSIGN_OR_RETURN(const int stop_fd, StopFd());
   ASSIGN_OR_RETURN(ReadyFile ready_file, ReadyFile::Claim(options.ready_file));
   ASSIGN_OR_RETURN(const RuntimeDirectory runtime, RuntimeDirectory::Create());
+  if (group_options.backend == "auto") {
+    ASSIGN_OR_RETURN(group_options.backend, ResolveBackend("auto"));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<MpsDaemon> mps,
+                   PrepareMps(options.mps, runtime.path(), group_options));
   Group group(group_options, runtime.path());
   const bool colour = UseColour(options.colour, STDERR_FILENO);
   bool all_ready = false;
   const auto write_ready_file = [&]() -> absl::Status {
     return all_ready ? ready_file.Write(group.ReadyJson()) : absl::OkStatus();
   };
-  Supervisor supervisor({
+  Supervisor::Options supervised = {
       .children = group.Children(),
       .stop_order = group.StopOrder(),
       .start_timeout = options.start_timeout,
       .stop_timeout = group_options.drain_timeout + kStopMargin,
       .stop_fd = stop_fd,
+      .tied = group.Tied(),
       .on_line = [&](absl::string_view name,
                      absl::string_view line) { PrintLine(name, line, colour); },
       .on_event = [&](absl::string_view name,
                       absl::string_view message) { PrintLine(name, message, colour); },
       .on_ready = [&](absl::string_view name, pid_t pid, absl::string_view ready) -> absl::Status {
         RETURN_IF_ERROR(group.SetReady(name, pid, ready));
+        if (mps != nullptr) mps->NoteServers();
         return write_ready_file();
       },
       .on_all_ready = [&]() -> absl::Status {
@@ -125,8 +187,9 @@ absl::Status RunUp(const UpOptions& options) {
                  absl::StrCat("tandem is ready\n", group.Describe(), "Ctrl-C ends it\n"));
         return write_ready_file();
       },
-  });
-  const absl::Status status = supervisor.Run();
+  };
+  Watch(mps, runtime.path(), group, supervised);
+  const absl::Status status = Supervisor(std::move(supervised)).Run();
   close(stop_fd);
   return status;
 }
@@ -200,6 +263,12 @@ Command MakeUpCommand(CLI::App& root) {
                   "Between verifier and drafter: auto, host, device, or inprocess, which needs no "
                   "drafter process")
       ->check(CLI::IsMember({"auto", "host", "device", "inprocess"}));
+  app->add_option(
+         "--mps", options->mps,
+         "Multi-Process Service of the GPU: on starts a private daemon, auto does where a "
+         "drafter process shares a GPU and CUDA_MPS_PIPE_DIRECTORY names none, off uses none")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
   AddPassThroughOptions(*app, *options);
   AddDurationOption(*app, "--drain-timeout", group.drain_timeout, absl::ZeroDuration(),
                     absl::Hours(1), "Time for running replies to end after Ctrl-C");

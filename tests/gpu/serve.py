@@ -37,13 +37,13 @@ def wait_until(condition, seconds, what):
 class Group:
     """`tandem up` with one weight format."""
 
-    def __init__(self, binaries, folder, backend, handoff, formats):
+    def __init__(self, binaries, folder, backend, formats, mps=False, handoff="auto"):
         self.binaries = binaries
         self.ready_path = folder / "ready.json"
         self.log_path = folder / "up.log"
         self.command = [
             str(binaries / "tandem"), "up", f"--model={MODEL}", f"--backend={backend}", "--address=127.0.0.1:0",
-            f"--weights={formats['weights']}", f"--head-weights={formats['head']}",
+            f"--mps={'on' if mps else 'off'}", f"--weights={formats['weights']}", f"--head-weights={formats['head']}",
             f"--draft-weights={formats['draft']}", "--draft-schedule=0:8", f"--ready-file={self.ready_path}",
             f"--handoff={handoff}", "--verifier-flag=--max-tokens-limit=100000"]
 
@@ -190,7 +190,8 @@ def run(options, name, card):
     """All checks in one weight format; a line per check."""
     failed = 0
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        group = Group(options.build / "bin", pathlib.Path(folder), options.backend, options.handoff, FORMATS[name])
+        group = Group(options.build / "bin", pathlib.Path(folder), options.backend, FORMATS[name], options.mps,
+                      options.handoff)
         try:
             stack.enter_context(group)
         except AssertionError as error:
@@ -250,7 +251,7 @@ def main():
     parser.add_argument("--backend", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--handoff", default="auto", choices=["auto", "device", "host"])
     parser.add_argument("--results", type=pathlib.Path, help="folder for <card>.jsonl")
-    parser.add_argument("--mps", action="store_true", help="only said in the results; serve.sh starts the daemon")
+    parser.add_argument("--mps", action="store_true", help="under the private MPS daemon of tandem up")
     parser.add_argument("formats", nargs="*", default=list(FORMATS), help=", ".join(FORMATS))
     options = parser.parse_args()
     options.build = options.build.resolve()

@@ -6,25 +6,14 @@
 #   tests/gpu/serve.sh [--mps] [--build DIR] [--backend cuda|cpu] [--handoff auto|device|host]
 #                      [--results DIR] [FORMAT...]
 #
-#   --mps   under a private MPS daemon, which ends with the script
+#   --mps   under the private MPS daemon of `tandem up`
 #
 # FORMAT: bf16, fp8, fp8-all (all). Exit code 1 when a check failed.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # The libraries that pack.sh carried.
 [[ ! -d $root/build/lib ]] || export LD_LIBRARY_PATH="$root/build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-mps=0
 for argument in "$@"; do
-  case "$argument" in
-    --mps) mps=1 ;;
-    -h | --help) sed -n '2,11s/^# \?//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-  esac
+  [[ $argument != -h && $argument != --help ]] || { sed -n '2,11s/^# \?//p' "${BASH_SOURCE[0]}"; exit 0; }
 done
-if ((mps)); then
-  folder=$(mktemp -d)
-  export CUDA_MPS_PIPE_DIRECTORY=$folder/pipe CUDA_MPS_LOG_DIRECTORY=$folder/log
-  mkdir "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
-  nvidia-cuda-mps-control -d
-  trap 'echo quit | nvidia-cuda-mps-control || true; rm -rf "$folder"' EXIT
-fi
-python3 -B "$root/tests/gpu/serve.py" "$@"
+exec python3 -B "$root/tests/gpu/serve.py" "$@"
