@@ -2,21 +2,15 @@
 
 #include <cuda_runtime.h>
 
-#include <cstdio>
-#include <cstdlib>
-
 #include "kernels/device_cuda.h"
+#include "kernels/fault_cuda.h"
 
 // Ends the process where a CUDA call fails: after the start only a broken device or our own mistake
 // can cause it.
-#define CUDA_CHECK(call)                                                 \
-  do {                                                                   \
-    const cudaError_t error_ = (call);                                   \
-    if (error_ != cudaSuccess) {                                         \
-      std::fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, \
-                   cudaGetErrorString(error_));                          \
-      std::abort();                                                      \
-    }                                                                    \
+#define CUDA_CHECK(call)                                                                    \
+  do {                                                                                      \
+    const cudaError_t error_ = (call);                                                      \
+    if (error_ != cudaSuccess) ::tandem::EndOnCudaError(__FILE__, __LINE__, #call, error_); \
   } while (false)
 
 namespace tandem {

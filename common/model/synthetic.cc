@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/hash.h"
 #include "common/base/status_macros.h"
 #include "common/model/no_memory.h"
@@ -184,8 +185,9 @@ absl::Status MakeTables(Backend* backend, const SyntheticModel& model, ModelWeig
 
 uint64_t HashOf(const SyntheticModel& model) {
   Hasher hasher;
-  hasher.Update(absl::StrCat(model.name, "/", static_cast<int>(model.format), "/", model.zero_share,
-                             "/", model.seed));
+  hasher.Update(absl::StrCat(model.name, "/", static_cast<int>(model.format), "/",
+                             static_cast<int>(model.head_format), "/", model.zero_share, "/",
+                             model.seed));
   return hasher.Digest();
 }
 
@@ -206,6 +208,20 @@ ModelWeights::Bytes MeasureSynthetic(Backend* backend, const SyntheticModel& mod
   return {.layers = layers.bytes(),
           .embedding = EmbeddingCount(model.config) * sizeof(float),
           .head = backend->PackedBytes(HeadShape(model))};
+}
+
+std::optional<std::string> SyntheticSize(absl::string_view model) {
+  if (!absl::ConsumePrefix(&model, "synthetic:")) return std::nullopt;
+  return std::string(model);
+}
+
+int64_t ParameterCount(const ModelConfig& config) {
+  constexpr int64_t kVectors = 18;  // [C] of a layer, v0 apart
+  const int64_t c = config.width;
+  const int64_t factors = 2 * (config.decay_rank + config.icl_rank + config.gate_rank);
+  const int64_t layer = 4 * c * c + 2 * c * config.ffn + c * (factors + kVectors);
+  const int64_t values = (config.layers - 1) * c * (2 * config.value_rank + 1);
+  return config.layers * layer + values + 2 * c * config.vocab + 2 * c;
 }
 
 absl::StatusOr<std::unique_ptr<ModelWeights>> MakeSynthetic(Backend* backend,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -22,7 +23,8 @@ struct SyntheticModel {
   // Of att.{receptance,key,value,output} and ffn.{key,value}; everything else stays bf16 or fp32.
   WeightFormat format = WeightFormat::kBf16;
   bool rounded_inputs = false;  // with Fp8, of those matrices
-  double zero_share = 0.90;     // of a token's relu^2 activations, [0, 1); see ChannelMixKeySpread
+  WeightFormat head_format = WeightFormat::kBf16;
+  double zero_share = 0.90;  // of a token's relu^2 activations, [0, 1); see ChannelMixKeySpread
   uint64_t seed = 1;
 };
 
@@ -32,6 +34,12 @@ absl::StatusOr<SyntheticModel> SyntheticOfSize(absl::string_view size);
 
 // Backend memory that MakeSynthetic asks for.
 ModelWeights::Bytes MeasureSynthetic(Backend* backend, const SyntheticModel& model);
+
+// The size that a model's name asks for, as in "synthetic:7.2b"; absent for the path of a real one.
+std::optional<std::string> SyntheticSize(absl::string_view model);
+
+// What a forward pass reads.
+int64_t ParameterCount(const ModelConfig& config);
 
 // RESOURCE_EXHAUSTED, saying how much memory was needed for what, when the backend has too little.
 absl::StatusOr<std::unique_ptr<ModelWeights>> MakeSynthetic(Backend* backend,

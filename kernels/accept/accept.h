@@ -59,6 +59,9 @@ struct AcceptLane {
   int32_t rows = 0;
   int32_t generated = 0;  // tokens of this reply that exist before the first choice
   int64_t position = 0;   // absolute position of the token that the first row chooses
+  // Simulates acceptance, for speed runs with weights that nobody trained: >= 0 keeps so many of
+  // the drafts whatever was chosen, all where there are fewer. -1: those that equal the choices.
+  int32_t simulated = -1;
   Sampling sampling;
   View<const int32_t> bias_ids;   // [n] distinct, < V
   View<const float> bias_values;  // [n] added to the logit before the penalties

@@ -64,8 +64,10 @@ void AcceptOne(const AcceptArgs& args, int index, float* scratch) {
     Commit(args, lane, token);
     args.accepted[lane.slot] = row;
     args.emitted[index] = row + 1;
-    const int next = lane.first_row + row + 1;
-    if (row + 1 == lane.rows || args.row_tokens[next] != token) break;
+    if (row + 1 == lane.rows) break;
+    const bool kept = lane.simulated >= 0 ? row < lane.simulated
+                                          : args.row_tokens[lane.first_row + row + 1] == token;
+    if (!kept) break;
   }
 }
 

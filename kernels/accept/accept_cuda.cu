@@ -63,11 +63,12 @@ __global__ void __launch_bounds__(kRowThreads, 1) ChooseKernel(AcceptArgs args, 
   WriteMargin(args, row, choice, memory.parts);
 }
 
-// Tokens that the lane emits: its drafts while they equal the choices, and one choice more.
-// `choices` is [lane.rows].
+// Tokens that the lane emits: its drafts while they equal the choices, or as many as are simulated,
+// and one choice more. `choices` is [lane.rows].
 __device__ int EmittedOf(const AcceptArgs& args, const AcceptLane& lane, const int32_t* choices) {
   const int32_t* consumed = args.row_tokens.data + lane.first_row;
   int emitted = lane.rows > 0 ? 1 : 0;
+  if (lane.simulated >= 0) return min(lane.simulated + emitted, lane.rows);
   while (emitted < lane.rows && consumed[emitted] == choices[emitted - 1]) ++emitted;
   return emitted;
 }

@@ -141,6 +141,7 @@ std::string BenchTable(const BenchReport& report) {
   std::string text = absl::StrFormat(
       "%s on %s, %s\nhand-off to the drafter: %s\n\n", report.model.name(), report.model.backend(),
       DescribeMachine()["processor"].get<std::string>(), report.model.drafter().mode());
+  if (!report.synthetic.empty()) absl::StrAppend(&text, report.synthetic, "\n\n");
   absl::StrAppendFormat(&text, "%7s %6s %8s %8s %8s %5s  %s\n", "at once", "drafts", "tok/s",
                         "ms/token", "tok/step", "ratio", "accepted % by depth");
   for (const LevelResult& level : report.levels) {
@@ -167,6 +168,7 @@ nlohmann::json BenchJson(const BenchReport& report) {
       {"model", ModelJson(report.model)},
       {"settings", SettingsJson(report.options)},
       {"levels", nlohmann::json::array()}};
+  if (!report.synthetic.empty()) json["synthetic"] = report.synthetic;
   for (const LevelResult& level : report.levels) {
     json["levels"].push_back({{"concurrency", level.concurrency},
                               {"drafted", ModeJson(level.drafted)},

@@ -13,6 +13,9 @@ namespace tandem::cli {
 struct BenchReport {
   v1::GetModelResponse model = {};
   LoadOptions options = {};
+  // Speed runs with weights that nobody trained: what was made up, for every table and line; empty
+  // for a real model.
+  std::string synthetic = {};
   std::vector<LevelResult> levels = {};
   std::optional<PrefillResult> prefill = {};
   std::optional<HopResult> hop = {};

@@ -12,6 +12,7 @@
 #include "common/base/status_macros.h"
 #include "common/drafter/mtp/mtp_path.h"
 #include "common/model/model_path.h"
+#include "common/model/synthetic.h"
 #include "common/model/weight_format.h"
 #include "services/cli/command.h"
 #include "services/cli/group.h"
@@ -65,18 +66,26 @@ absl::StatusOr<int> StopFd() {
   return fd;
 }
 
+absl::StatusOr<bool> HasSidecar(const GroupOptions& group) {
+  if (const auto size = SyntheticSize(group.model)) {
+    RETURN_IF_ERROR(SyntheticOfSize(*size).status());
+    return group.mtp_path != "off";
+  }
+  ASSIGN_OR_RETURN(const ModelPath path, ResolveModelPath(group.model));
+  ASSIGN_OR_RETURN(const auto sidecar, ResolveMtpPath(group.mtp_path, path.folder));
+  if (!sidecar.has_value() && group.mtp_path != "off") {
+    std::fprintf(stderr, "tandem: no sidecar in %s/mtp, so replies are decoded without drafts\n",
+                 path.folder.c_str());
+  }
+  return sidecar.has_value();
+}
+
 // Decides whether a drafter is started, and checks what can be checked before anything runs.
 absl::Status PrepareGroup(const UpOptions& options, GroupOptions& group) {
-  const auto path = ResolveModelPath(group.model);
-  if (!path.ok()) return AsUsageError(path.status());
-  const auto sidecar = ResolveMtpPath(group.mtp_path, path->folder);
+  const auto sidecar = HasSidecar(group);
   if (!sidecar.ok()) return AsUsageError(sidecar.status());
   // In process, the verifier itself drafts.
-  group.drafter = sidecar->has_value() && group.handoff != "inprocess";
-  if (!sidecar->has_value() && group.mtp_path != "off") {
-    std::fprintf(stderr, "tandem: no sidecar in %s/mtp, so replies are decoded without drafts\n",
-                 path->folder.c_str());
-  }
+  group.drafter = *sidecar && group.handoff != "inprocess";
   ASSIGN_OR_RETURN(group.binaries, OwnFolder());
   const auto add = [&group](absl::string_view flag, const std::string& value, bool drafter) {
     if (value.empty()) return;
@@ -248,7 +257,9 @@ Command MakeUpCommand(CLI::App& root) {
       "up", "Start verifier, drafter and router as one group, and keep them running");
   auto options = std::make_shared<UpOptions>();
   GroupOptions& group = options->group;
-  app->add_option("--model", group.model, "Model folder or checkpoint file")->required();
+  app->add_option("--model", group.model,
+                  "Model folder or checkpoint file; or synthetic:SIZE, see tandem-verifier")
+      ->required();
   AddAddressOptions(*app, group);
   app->add_option("--backend", group.backend,
                   "Where verifier and drafter compute: cpu, cuda, or auto, which takes a GPU if "

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,9 +20,11 @@
 #include "common/drafter/mtp/mtp_config.h"
 #include "common/drafter/mtp/mtp_file.h"
 #include "common/drafter/mtp/mtp_path.h"
+#include "common/drafter/mtp/mtp_synthetic.h"
 #include "common/metrics/metrics.h"
 #include "common/model/model_path.h"
 #include "common/model/open_backend.h"
+#include "common/model/synthetic.h"
 #include "common/model/weight_format.h"
 #include "common/rpc/ready_file.h"
 #include "common/rpc/stop_signals.h"
@@ -30,7 +33,9 @@
 using tandem::FromEnvironment;
 
 ABSL_FLAG(std::string, socket, "", "unix socket of the verifier's DraftService");
-ABSL_FLAG(std::string, model, "", "model file or folder, for --mtp-path=auto");
+ABSL_FLAG(std::string, model, "",
+          "model file or folder, for --mtp-path=auto; synthetic:SIZE for a random sidecar of that "
+          "size");
 ABSL_FLAG(std::string, mtp_path, FromEnvironment("RWKV_MTP_PATH", "auto"),
           "sidecar folder; auto: mtp/ of the model folder; default RWKV_MTP_PATH");
 ABSL_FLAG(bool, mtp_force, FromEnvironment("RWKV_MTP_FORCE", "") == "1",
@@ -68,16 +73,28 @@ absl::StatusOr<std::string> SidecarFolder() {
   return *folder;
 }
 
-DrafterFactory MtpFactory(const std::string& folder, bool force, WeightFormat weights) {
-  return [folder, force,
+// Opens the sidecar for the base model that it drafts for.
+using SidecarOpener =
+    std::function<absl::StatusOr<std::unique_ptr<MtpFile>>(const MtpBase& base, bool force)>;
+
+absl::StatusOr<SidecarOpener> MakeOpener() {
+  if (const auto size = SyntheticSize(absl::GetFlag(FLAGS_model))) {
+    ASSIGN_OR_RETURN(const SyntheticModel model, SyntheticOfSize(*size));
+    const SyntheticMtp mtp = {.base = model.config, .base_name = model.name};
+    return [mtp](const MtpBase&, bool) { return MtpFile::Synthetic(mtp); };
+  }
+  ASSIGN_OR_RETURN(const std::string folder, SidecarFolder());
+  return [folder](const MtpBase& base, bool force) { return MtpFile::Open(folder, base, force); };
+}
+
+DrafterFactory MtpFactory(const SidecarOpener& open, bool force, WeightFormat weights) {
+  return [open, force,
           weights](const DrafterInputs& inputs) -> absl::StatusOr<std::unique_ptr<Drafter>> {
-    ASSIGN_OR_RETURN(const std::unique_ptr<MtpFile> file,
-                     MtpFile::Open(folder,
-                                   {.name = inputs.model,
-                                    .layers = inputs.layers,
-                                    .width = inputs.sizes.width,
-                                    .vocab = inputs.sizes.vocab},
-                                   force));
+    ASSIGN_OR_RETURN(const std::unique_ptr<MtpFile> file, open({.name = inputs.model,
+                                                                .layers = inputs.layers,
+                                                                .width = inputs.sizes.width,
+                                                                .vocab = inputs.sizes.vocab},
+                                                               force));
     for (const std::string& warning : file->warnings()) LOG(WARNING) << warning;
     return Mtp::Create(inputs.backend, *file,
                        {.vocab = inputs.sizes.vocab,
@@ -90,25 +107,33 @@ DrafterFactory MtpFactory(const std::string& folder, bool force, WeightFormat we
   };
 }
 
+SidecarFacts FactsOf(const MtpFile& file) {
+  const MtpConfig& config = file.config();
+  return {.base_model = config.base_model,
+          .layers = config.layers,
+          .width = config.width,
+          .taps = {config.fuse_layers[0], config.fuse_layers[1]},
+          .depth = config.depth,
+          .window = config.window,
+          .max_drafts = config.max_drafts(),
+          .hash = HashHex(file.content_hash()),
+          .force = absl::GetFlag(FLAGS_mtp_force)};
+}
+
 // Reads the whole sidecar, so that a damaged one ends the start. The verifier's model is not known
 // yet: it is opened as for the model that it names, and again for the one that is offered.
-absl::StatusOr<SidecarFacts> ReadSidecar(const std::string& folder) {
-  ASSIGN_OR_RETURN(const MtpConfig config, ReadMtpConfig(folder + "/mtp.json"));
-  ASSIGN_OR_RETURN(const std::unique_ptr<MtpFile> file, MtpFile::Open(folder,
-                                                                      {.name = config.base_model,
-                                                                       .layers = config.layers,
-                                                                       .width = config.width,
-                                                                       .vocab = kLargestVocab},
-                                                                      /*force=*/false));
-  return SidecarFacts{.base_model = config.base_model,
-                      .layers = config.layers,
-                      .width = config.width,
-                      .taps = {config.fuse_layers[0], config.fuse_layers[1]},
-                      .depth = config.depth,
-                      .window = config.window,
-                      .max_drafts = config.max_drafts(),
-                      .hash = HashHex(file->content_hash()),
-                      .force = absl::GetFlag(FLAGS_mtp_force)};
+absl::StatusOr<SidecarFacts> ReadSidecar(const SidecarOpener& open) {
+  MtpBase own = {.vocab = kLargestVocab};
+  if (!SyntheticSize(absl::GetFlag(FLAGS_model))) {
+    ASSIGN_OR_RETURN(const std::string folder, SidecarFolder());
+    ASSIGN_OR_RETURN(const MtpConfig config, ReadMtpConfig(folder + "/mtp.json"));
+    own = {.name = config.base_model,
+           .layers = config.layers,
+           .width = config.width,
+           .vocab = kLargestVocab};
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<MtpFile> file, open(own, /*force=*/false));
+  return FactsOf(*file);
 }
 
 absl::StatusOr<AttachLoop::Options> LoopOptions(const std::string& metrics_address) {
@@ -120,8 +145,8 @@ absl::StatusOr<AttachLoop::Options> LoopOptions(const std::string& metrics_addre
   ASSIGN_OR_RETURN(
       const WeightFormat weights,
       ParseWeightFormat("draft-weights", absl::GetFlag(FLAGS_draft_weights), AllWeightFormats()));
-  ASSIGN_OR_RETURN(const std::string folder, SidecarFolder());
-  ASSIGN_OR_RETURN(options.sidecar, ReadSidecar(folder));
+  ASSIGN_OR_RETURN(const SidecarOpener open, MakeOpener());
+  ASSIGN_OR_RETURN(options.sidecar, ReadSidecar(open));
   ASSIGN_OR_RETURN(const OpenedBackend probe, OpenBackend(absl::GetFlag(FLAGS_backend), threads));
   options.backend = probe.backend->name();
   options.device_uuid = probe.device_uuid;
@@ -132,7 +157,7 @@ absl::StatusOr<AttachLoop::Options> LoopOptions(const std::string& metrics_addre
     LOG(ERROR) << opened.status().message();
     return nullptr;
   };
-  options.make_drafter = MtpFactory(folder, options.sidecar.force, weights);
+  options.make_drafter = MtpFactory(open, options.sidecar.force, weights);
   options.on_first_answer = [metrics_address] {
     const absl::Status status = WriteReadyFile({.path = absl::GetFlag(FLAGS_ready_file),
                                                 .process = "drafter",

@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "services/verifier/simulated_acceptance.h"
 
 namespace tandem {
 
@@ -54,6 +55,9 @@ bool EngineLoop::Turn() {
     CountStep(plan, absl::Now() - start);
     ran = true;
   }
+  // Under MPS the fault of another process ends this one's context too. An idle verifier learns of
+  // it before a request does, and is started again meanwhile.
+  if (scheduler_.empty()) step_->CheckDevice();
   if (draining_ && scheduler_.empty()) {
     for (const auto& done : std::exchange(drained_, {})) done();
   }
@@ -147,6 +151,7 @@ void EngineLoop::Admit() {
 }
 
 std::vector<StepLane> EngineLoop::Lanes(const StepPlan& plan) const {
+  const double simulated = options_.simulated_accepted;
   std::vector<StepLane> lanes;
   for (const PlannedLane& lane : plan.lanes) {
     const Session& session = lane.reply->session();
@@ -158,7 +163,8 @@ std::vector<StepLane> EngineLoop::Lanes(const StepPlan& plan) const {
          .choose = lane.choose,
          .generated = static_cast<int32_t>(lane.reply->generated()),
          .position = session.position(),
-         .sampling = &lane.reply->input().sampling});
+         .sampling = &lane.reply->input().sampling,
+         .simulated = simulated < 0 ? -1 : SimulatedAccepted(simulated, session.position())});
   }
   return lanes;
 }

@@ -18,6 +18,9 @@ struct EngineOptions {
   int prefill_budget = 512;                         // most prompt rows of a pass
   int max_prompt_tokens = 1 << 20;                  // of one request
   DraftSchedule schedule;
+  // Drafts kept per step on average, whatever the model chose; -1: those that it chose as well. For
+  // speed runs with weights that nobody trained.
+  double simulated_accepted = -1;
   int usable_vocab = 0;    // ids at and above it are never chosen; 0: all may be
   int unsent_limit = 256;  // tokens; a stream with more unsent ones is paused
   absl::Duration pause_limit = absl::Seconds(10);

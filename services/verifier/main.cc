@@ -5,12 +5,20 @@
 #include "common/base/flags.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/model/synthetic.h"
 #include "common/model/weight_format.h"
 #include "services/verifier/verifier.h"
 
 using tandem::FromEnvironment;
 
-ABSL_FLAG(std::string, model, "", "model folder or checkpoint file (.pth, .safetensors)");
+ABSL_FLAG(std::string, model, "",
+          "model folder or checkpoint file (.pth, .safetensors); or synthetic:2.9b, :7.2b, :13.3b "
+          "or :tiny, random weights for timing");
+ABSL_FLAG(double, synthetic_zeros, 0.90,
+          "of a synthetic model: share of a token's channel-mix activations that are zero");
+ABSL_FLAG(
+    double, simulate_accepted, -1,
+    "with a synthetic model: drafts kept per step on average, whatever it chose; below 0: off");
 ABSL_FLAG(std::string, address, "127.0.0.1:0", "host:port to serve on; port 0 takes a free one");
 ABSL_FLAG(std::string, metrics_address, "", "host:port of /metrics; empty: none");
 ABSL_FLAG(std::string, ready_file, "", "written, as JSON with the bound addresses, when serving");
@@ -75,9 +83,26 @@ absl::Status Check(const VerifierOptions& options) {
   return CheckPositive("stall_limit", options.stall_limit);
 }
 
+// What only holds for weights that nobody trained.
+absl::Status CheckSynthetic(const VerifierOptions& options) {
+  const double zeros = options.synthetic_zeros;
+  if (!(zeros >= 0 && zeros < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--synthetic-zeros=", zeros, ": must be from 0 to below 1"));
+  }
+  const double accepted = options.engine.simulated_accepted;
+  if (accepted < 0 || (SyntheticSize(options.model) && accepted <= kMaxDrafts)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--simulate-accepted=", accepted, ": must be at most ", kMaxDrafts,
+      ", and works with --model=synthetic:SIZE only, since it falsifies what the model says"));
+}
+
 absl::StatusOr<VerifierOptions> ReadFlags() {
   VerifierOptions options;
   options.model = absl::GetFlag(FLAGS_model);
+  options.synthetic_zeros = absl::GetFlag(FLAGS_synthetic_zeros);
   options.address = absl::GetFlag(FLAGS_address);
   options.metrics_address = absl::GetFlag(FLAGS_metrics_address);
   options.ready_file = absl::GetFlag(FLAGS_ready_file);
@@ -110,7 +135,9 @@ absl::StatusOr<VerifierOptions> ReadFlags() {
   engine.prefill_budget = absl::GetFlag(FLAGS_prefill_budget);
   engine.max_prompt_tokens = absl::GetFlag(FLAGS_max_prompt_tokens);
   options.max_tokens = absl::GetFlag(FLAGS_max_tokens_limit);
+  engine.simulated_accepted = absl::GetFlag(FLAGS_simulate_accepted);
   ASSIGN_OR_RETURN(engine.schedule, DraftSchedule::Parse(absl::GetFlag(FLAGS_draft_schedule)));
+  RETURN_IF_ERROR(CheckSynthetic(options));
   RETURN_IF_ERROR(Check(options));
   return options;
 }

@@ -174,6 +174,7 @@ void Step::FillLanes(absl::Span<const StepLane> lanes) {
       accept.rows = 1 + static_cast<int>(lane.drafts.size());
       accept.generated = lane.generated;
       accept.position = lane.position;
+      accept.simulated = lane.simulated;
       accept.sampling = *lane.sampling;
       accept.bias_ids = m.bias_ids.Sub(s * kMaxBias, m.bias_count[s]);
       accept.bias_values = m.bias_values.Sub(s * kMaxBias, m.bias_count[s]);
@@ -291,6 +292,11 @@ std::vector<LaneChoice> Step::ReadChoices(absl::Span<const StepLane> lanes) {
     }
   }
   return choices;
+}
+
+void Step::CheckDevice() {
+  backend_->Zero(memory_->emitted.data, sizeof(int32_t));
+  backend_->Wait();
 }
 
 int Step::first_row(int lane) const { return memory_->batch.offsets[lane]; }

@@ -23,6 +23,7 @@ struct StepLane {
   int32_t generated = 0;  // tokens of the reply before the first choice
   int64_t position = 0;   // of the first chosen token
   const Sampling* sampling = nullptr;
+  int simulated = -1;  // see AcceptLane
 };
 
 // A smaller gap between two logits may be a matter of rounding.
@@ -67,6 +68,8 @@ class Step final {
   std::vector<LaneChoice> Run(absl::Span<const StepLane> lanes, const FeatureTap& features,
                               DeviceHandoff* device = nullptr);
   int first_row(int lane) const;
+  // Ends the process where the device has been lost; between passes.
+  void CheckDevice();
 
   static constexpr int kMaxBias = 1024;
   static constexpr int kMaxEndIds = 65;

@@ -11,8 +11,11 @@
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/drafter/mtp/mtp_path.h"
+#include "common/drafter/mtp/mtp_synthetic.h"
 #include "common/metrics/metrics.h"
 #include "common/model/open_backend.h"
+#include "common/model/synthetic.h"
+#include "common/model/synthetic_vocabulary.h"
 #include "common/model/weights_source.h"
 #include "common/rpc/server.h"
 #include "common/rpc/validate.h"
@@ -31,8 +34,8 @@ constexpr absl::Duration kDrainMargin = absl::Seconds(2);
 // Everything that is loaded before serving, in the order of construction.
 struct Loaded {
   OpenedBackend device;
-  std::unique_ptr<WeightsSource> source;
   std::unique_ptr<ModelWeights> weights;
+  int64_t parameters = 0;
   std::unique_ptr<Rwkv7> model;
   std::unique_ptr<MtpFile> sidecar;  // null: no drafting
   VocabularyFile vocabulary;
@@ -64,13 +67,12 @@ std::string StoredText(const WeightsSource& source) {
 }
 
 // Says what will be needed before anything is allocated.
-absl::Status CheckMemory(const VerifierOptions& options, const Loaded& loaded) {
+absl::Status CheckMemory(const VerifierOptions& options, const Loaded& loaded,
+                         const ModelWeights::Bytes& weights, const ModelConfig& config) {
   Backend* const backend = loaded.device.backend.get();
-  std::vector<MemoryShare> plan =
-      PlanMemory(*backend, ModelWeights::Measure(backend, *loaded.source, options.weights),
-                 loaded.source->config(), options.engine);
-  const MemoryShare linear = LinearShare(*backend, loaded.source->config(), options.engine,
-                                         options.weights.rounded_inputs);
+  std::vector<MemoryShare> plan = PlanMemory(*backend, weights, config, options.engine);
+  const MemoryShare linear =
+      LinearShare(*backend, config, options.engine, options.weights.rounded_inputs);
   if (linear.bytes > 0) plan.push_back(linear);
   const std::optional<size_t> free = backend->FreeBytes();
   if (loaded.sidecar != nullptr) {
@@ -87,46 +89,90 @@ absl::Status CheckMemory(const VerifierOptions& options, const Loaded& loaded) {
   return CheckPlan(plan, backend->name(), free);
 }
 
+absl::Status LoadVocabulary(const std::string& path, int vocab, VocabularyFile& vocabulary) {
+  if (path.empty()) {
+    LOG(WARNING) << "no vocabulary file beside the model: routers can serve token ids only";
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(std::string bytes, ReadFile(path, kMaxVocabularyBytes));
+  vocabulary = MakeVocabularyFile(std::move(bytes));
+  if (vocabulary.usable <= vocab) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, ": highest id ", vocabulary.usable - 1,
+                                                 ", but the model has ", vocab, " ids"));
+}
+
+absl::Status LoadFiles(const VerifierOptions& options, Loaded& loaded) {
+  Backend* const backend = loaded.device.backend.get();
+  ASSIGN_OR_RETURN(const auto source, WeightsSource::Open(options.model));
+  LOG(INFO) << source->path().checkpoint << ": " << StoredText(*source);
+  ASSIGN_OR_RETURN(loaded.sidecar, OpenSidecar(options, *source));
+  RETURN_IF_ERROR(CheckMemory(
+      options, loaded, ModelWeights::Measure(backend, *source, options.weights), source->config()));
+  ASSIGN_OR_RETURN(loaded.weights, ModelWeights::Load(backend, *source, options.weights));
+  loaded.parameters = source->parameter_count();
+  return LoadVocabulary(source->path().vocab, source->config().vocab, loaded.vocabulary);
+}
+
+absl::Status MakeAll(const VerifierOptions& options, const std::string& size, Loaded& loaded) {
+  Backend* const backend = loaded.device.backend.get();
+  ASSIGN_OR_RETURN(SyntheticModel model, SyntheticOfSize(size));
+  model.format = options.weights.matrices.value_or(WeightFormat::kBf16);
+  model.head_format = options.weights.head.value_or(WeightFormat::kBf16);
+  model.rounded_inputs = options.weights.rounded_inputs;
+  model.zero_share = options.synthetic_zeros;
+  if (options.mtp_path != "off") {
+    loaded.sidecar = MtpFile::Synthetic({.base = model.config, .base_name = model.name});
+  }
+  RETURN_IF_ERROR(CheckMemory(options, loaded, MeasureSynthetic(backend, model), model.config));
+  ASSIGN_OR_RETURN(loaded.weights, MakeSynthetic(backend, model));
+  loaded.parameters = ParameterCount(model.config);
+  loaded.vocabulary = MakeVocabularyFile(SyntheticVocabulary(model.config.vocab));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Loaded> Load(const VerifierOptions& options) {
   Loaded loaded;
   ASSIGN_OR_RETURN(loaded.device,
                    OpenBackend(options.backend, options.threads, options.batch_invariant));
-  Backend* const backend = loaded.device.backend.get();
-  LOG(INFO) << "backend " << backend->name()
+  LOG(INFO) << "backend " << loaded.device.backend->name()
             << (loaded.device.device_name.empty() ? "" : " on " + loaded.device.device_name);
-  ASSIGN_OR_RETURN(loaded.source, WeightsSource::Open(options.model));
-  LOG(INFO) << loaded.source->path().checkpoint << ": " << StoredText(*loaded.source);
-  ASSIGN_OR_RETURN(loaded.sidecar, OpenSidecar(options, *loaded.source));
-  RETURN_IF_ERROR(CheckMemory(options, loaded));
-  ASSIGN_OR_RETURN(loaded.weights, ModelWeights::Load(backend, *loaded.source, options.weights));
-  loaded.model = std::make_unique<Rwkv7>(loaded.weights.get());
-  const std::string& path = loaded.source->path().vocab;
-  if (!path.empty()) {
-    ASSIGN_OR_RETURN(std::string bytes, ReadFile(path, kMaxVocabularyBytes));
-    loaded.vocabulary = MakeVocabularyFile(std::move(bytes));
-    if (loaded.vocabulary.usable > loaded.source->config().vocab) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": highest id ", loaded.vocabulary.usable - 1, ", but the model has ",
-                       loaded.source->config().vocab, " ids"));
-    }
+  if (const auto size = SyntheticSize(options.model)) {
+    RETURN_IF_ERROR(MakeAll(options, *size, loaded));
   } else {
-    LOG(WARNING) << "no vocabulary file beside the model: routers can serve token ids only";
+    RETURN_IF_ERROR(LoadFiles(options, loaded));
   }
+  loaded.model = std::make_unique<Rwkv7>(loaded.weights.get());
   return loaded;
+}
+
+// Says so where replies are not the model's.
+std::string ServedName(const VerifierOptions& options, const ModelWeights& weights) {
+  if (options.engine.simulated_accepted < 0) return weights.name();
+  return absl::StrCat(weights.name(), "-simulated-", options.engine.simulated_accepted);
 }
 
 ServedModel Describe(const VerifierOptions& options, const Loaded& loaded) {
   return {.instance_id = RandomId(),
           .version = TANDEM_VERSION,
-          .name = loaded.source->name(),
-          .hash = HashHex(loaded.source->content_hash()),
-          .config = loaded.source->config(),
-          .parameters = loaded.source->parameter_count(),
+          .name = ServedName(options, *loaded.weights),
+          .hash = HashHex(loaded.weights->hash()),
+          .config = loaded.weights->config(),
+          .parameters = loaded.parameters,
           .weight_format = loaded.weights->FormatText(),
           .backend = loaded.device.backend->name(),
           .schedule = options.engine.schedule.text(),
           .max_prompt_tokens = static_cast<uint32_t>(options.engine.max_prompt_tokens),
           .max_tokens = static_cast<uint32_t>(options.max_tokens)};
+}
+
+// Of what is to be loaded.
+absl::StatusOr<std::string> NameOf(const std::string& model) {
+  if (const auto size = SyntheticSize(model)) {
+    ASSIGN_OR_RETURN(const SyntheticModel synthetic, SyntheticOfSize(*size));
+    return synthetic.name;
+  }
+  ASSIGN_OR_RETURN(const ModelPath path, ResolveModelPath(model));
+  return path.name;
 }
 
 std::vector<std::string> HealthNames() {
@@ -170,8 +216,8 @@ class Verifier final {
   }
 
   absl::Status Run() {
-    ASSIGN_OR_RETURN(const ModelPath path, ResolveModelPath(options_.model));
-    page_->SetModel(path.name);
+    ASSIGN_OR_RETURN(const std::string name, NameOf(options_.model));
+    page_->SetModel(name);
     SetServingState(*page_, "loading");
     ASSIGN_OR_RETURN(server_, ServerRunner::Start({.address = options_.address,
                                                    .services = {&generation_, &session_, &worker_},

@@ -14,7 +14,8 @@ namespace tandem {
 
 // What the flags of a verifier process say.
 struct VerifierOptions {
-  std::string model;  // folder or checkpoint file
+  std::string model;              // folder or checkpoint file, or synthetic:SIZE
+  double synthetic_zeros = 0.90;  // of a synthetic model; see SyntheticModel
   std::string address = "127.0.0.1:0";
   std::string metrics_address;
   std::string ready_file;

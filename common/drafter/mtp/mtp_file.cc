@@ -11,6 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/hash.h"
 #include "common/base/status_macros.h"
+#include "common/drafter/mtp/mtp_synthetic.h"
 #include "common/model/layout.h"
 #include "common/model/tensor_convert.h"
 
@@ -60,6 +61,18 @@ bool IsBias(absl::string_view name) { return absl::EndsWith(name, ".bias"); }
 
 MtpFile::MtpFile(std::string folder, MtpConfig config, std::unique_ptr<TensorFile> file)
     : folder_(std::move(folder)), config_(std::move(config)), file_(std::move(file)) {}
+
+MtpFile::~MtpFile() = default;
+
+std::unique_ptr<MtpFile> MtpFile::Synthetic(const SyntheticMtp& mtp) {
+  std::unique_ptr<MtpFile> file(new MtpFile("", SyntheticMtpConfig(mtp), nullptr));
+  Hasher hasher;
+  hasher.Update(absl::StrCat(mtp.base_name, "/", mtp.zero_share, "/", mtp.seed));
+  file->content_hash_ = hasher.Digest();
+  file->parameter_count_ = SyntheticMtpParameters(mtp.base.width);
+  file->synthetic_ = std::make_unique<SyntheticMtp>(mtp);
+  return file;
+}
 
 absl::StatusOr<std::unique_ptr<MtpFile>> MtpFile::Open(const std::string& folder,
                                                        const MtpBase& base, bool force) {

@@ -18,6 +18,8 @@ inline constexpr int kMtpQueryHeads = 16;
 inline constexpr int kMtpKeyHeads = 4;
 inline constexpr int kMtpHeadWidth = 128;
 
+struct SyntheticMtp;
+
 // One checked MTP sidecar. Tensors (all Linear layout [out, in], no bias):
 //   lh, lf.0, lf.1, lhd, le, lo, blk.ln0, blk.ln1, blk.ln2 .{weight,bias} [C]   (a bias absent in
 //   the file is zero) fproj.weight [C, 3C]; proj.weight [C, 2C]; dep [depth, C] attn.{q,g}.weight
@@ -31,11 +33,17 @@ class MtpFile final {
   // NOT_FOUND for a missing file.
   static absl::StatusOr<std::unique_ptr<MtpFile>> Open(const std::string& folder,
                                                        const MtpBase& base, bool force);
+  // Stands for one that nobody trained: without tensors, names and draft vocabulary, which
+  // MtpWeights::Load makes.
+  static std::unique_ptr<MtpFile> Synthetic(const SyntheticMtp& mtp);
+  ~MtpFile();
   MtpFile(const MtpFile&) = delete;
   MtpFile& operator=(const MtpFile&) = delete;
 
   const MtpConfig& config() const { return config_; }
   const std::string& folder() const { return folder_; }
+  // Null for one that was read.
+  const SyntheticMtp* synthetic() const { return synthetic_.get(); }
   // [M] base token ids, most frequent first; M >= 1, unique, below base.vocab.
   const std::vector<int32_t>& draft_vocab() const { return draft_vocab_; }
   // Not empty when forcing let a mismatch pass: one line per mismatch.
@@ -68,6 +76,7 @@ class MtpFile final {
   std::string folder_;
   MtpConfig config_;
   std::unique_ptr<TensorFile> file_;
+  std::unique_ptr<SyntheticMtp> synthetic_;
   std::map<std::string, Entry> entries_;
   std::vector<int32_t> draft_vocab_;
   std::vector<std::string> warnings_;

@@ -14,17 +14,6 @@ namespace {
 
 constexpr int kDepth = 3;
 
-MtpConfig ConfigFor(const ModelConfig& base) {
-  return {.base_model = "synthetic",
-          .layers = base.layers,
-          .width = base.width,
-          .fuse_layers = {base.layers / 3, base.layers * 2 / 3},
-          .depth = kDepth,
-          .depth_adapter = true,
-          .window = kMtpMaxWindow,
-          .target = "none"};
-}
-
 MtpNorm Norm(SyntheticArena& arena, size_t width, Spread weight, Spread bias) {
   MtpNorm norm;
   norm.weight = arena.Vector(width, weight);
@@ -76,13 +65,31 @@ int32_t* Place(SyntheticArena& arena, const SyntheticMtp& mtp, size_t choices, M
 
 }  // namespace
 
+MtpConfig SyntheticMtpConfig(const SyntheticMtp& mtp) {
+  const ModelConfig& base = mtp.base;
+  return {.base_model = mtp.base_name,
+          .layers = base.layers,
+          .width = base.width,
+          .fuse_layers = {base.layers / 3, base.layers * 2 / 3},
+          .depth = kDepth,
+          .depth_adapter = true,
+          .window = kMtpMaxWindow,
+          .target = "none"};
+}
+
+int64_t SyntheticMtpParameters(int width) {
+  const int64_t c = width;
+  constexpr int64_t kAttention = (3 * kMtpQueryHeads + 2 * kMtpKeyHeads) * kMtpHeadWidth;
+  return (3 + 2 + 2 * 4) * c * c + kAttention * c;
+}
+
 absl::StatusOr<MtpWeights> MakeSyntheticMtp(Backend* backend, const SyntheticMtp& mtp) {
   if (!(mtp.zero_share >= 0.0 && mtp.zero_share < 1.0)) {
     return absl::InvalidArgumentError(
         absl::StrCat("a zero share of ", mtp.zero_share, ": must be from 0 to below 1"));
   }
   const size_t choices = static_cast<size_t>(std::min(kMtpDraftVocab, mtp.base.vocab / 4));
-  MtpWeights weights = {.config = ConfigFor(mtp.base)};
+  MtpWeights weights = {.config = SyntheticMtpConfig(mtp)};
   SyntheticArena measure(backend, mtp.seed, nullptr);
   Place(measure, mtp, choices, weights);
   void* const memory = backend->Allocate(measure.bytes());

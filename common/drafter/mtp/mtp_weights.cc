@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/drafter/mtp/mtp.h"
+#include "common/drafter/mtp/mtp_synthetic.h"
 #include "common/model/no_memory.h"
 
 namespace tandem {
@@ -78,6 +79,11 @@ class Loader final {
 
 absl::StatusOr<MtpWeights> MtpWeights::Load(Backend* backend, const MtpFile& file,
                                             WeightFormat format) {
+  if (file.synthetic() != nullptr) {
+    SyntheticMtp mtp = *file.synthetic();
+    mtp.format = format;
+    return MakeSyntheticMtp(backend, mtp);
+  }
   Loader loader(backend, file, format);
   MtpWeights w{.config = file.config(),
                .lh = loader.Norm("lh"),
