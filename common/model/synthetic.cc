@@ -221,7 +221,8 @@ int64_t ParameterCount(const ModelConfig& config) {
   const int64_t factors = 2 * (config.decay_rank + config.icl_rank + config.gate_rank);
   const int64_t layer = 4 * c * c + 2 * c * config.ffn + c * (factors + kVectors);
   const int64_t values = (config.layers - 1) * c * (2 * config.value_rank + 1);
-  return config.layers * layer + values + 2 * c * config.vocab + 2 * c;
+  constexpr int64_t kNorms = 4;  // [C] of ln0 and ln_out
+  return config.layers * layer + values + c * (2 * config.vocab + kNorms);
 }
 
 absl::StatusOr<std::unique_ptr<ModelWeights>> MakeSynthetic(Backend* backend,

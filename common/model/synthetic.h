@@ -38,7 +38,7 @@ ModelWeights::Bytes MeasureSynthetic(Backend* backend, const SyntheticModel& mod
 // The size that a model's name asks for, as in "synthetic:7.2b"; absent for the path of a real one.
 std::optional<std::string> SyntheticSize(absl::string_view model);
 
-// What a forward pass reads.
+// Of a checkpoint of that shape.
 int64_t ParameterCount(const ModelConfig& config);
 
 // RESOURCE_EXHAUSTED, saying how much memory was needed for what, when the backend has too little.

@@ -59,14 +59,13 @@ absl::StatusOr<v1::GetModelResponse> WaitForDrafter(const Client& client, bool e
   }
 }
 
-bool IsSimulated(absl::string_view model) { return absl::StrContains(model, "-simulated-"); }
-
 // By the names that verifiers give such models.
-std::string SyntheticNote(absl::string_view model) {
-  if (!absl::StartsWith(model, "synthetic-")) return "";
-  return absl::StrCat(
-      "synthetic weights: the text is noise",
-      IsSimulated(model) ? "; simulated acceptance: so are the ratio's drafts" : "");
+void NoteSynthetic(BenchReport& report) {
+  const std::string& model = report.model.name();
+  if (!absl::StartsWith(model, "synthetic-")) return;
+  report.simulated = absl::StrContains(model, "-simulated-");
+  report.synthetic = absl::StrCat("synthetic weights: the text is noise",
+                                  report.simulated ? "; simulated acceptance" : "");
 }
 
 // For `tandem up`.
@@ -101,7 +100,7 @@ absl::Status RunLoad(const std::string& address, const std::string& verifier,
   const bool starts_drafter =
       !options.model.empty() || (!options.synthetic.empty() && options.draft != "off");
   ASSIGN_OR_RETURN(report.model, WaitForDrafter(client, starts_drafter));
-  report.synthetic = SyntheticNote(report.model.name());
+  NoteSynthetic(report);
   for (const int level : levels) {
     const auto clients = MakeClients(address, level);
     LoadOptions warm_up = report.options;
@@ -127,8 +126,7 @@ absl::Status CheckReplies(const BenchReport& report) {
   int errors = 0, different = 0;
   for (const LevelResult& level : report.levels) {
     errors += level.drafted.errors + level.plain.errors;
-    // A draft that is kept without being the model's choice makes another reply.
-    if (!IsSimulated(report.model.name())) different += level.different;
+    if (!report.simulated) different += level.different;
   }
   if (errors == 0 && different == 0) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat(errors, " replies failed and ", different,

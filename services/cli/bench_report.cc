@@ -108,7 +108,7 @@ std::string LevelNotes(const BenchReport& report) {
       absl::StrAppend(&text, mode->errors, " errors at ", level.concurrency,
                       " at a time; the first: ", mode->first_error, "\n");
     }
-    if (level.different > 0) {
+    if (level.different > 0 && !report.simulated) {
       absl::StrAppend(&text, level.different, " replies at ", level.concurrency,
                       " at a time DIFFER with and without drafts\n");
     }

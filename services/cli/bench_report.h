@@ -16,6 +16,7 @@ struct BenchReport {
   // Speed runs with weights that nobody trained: what was made up, for every table and line; empty
   // for a real model.
   std::string synthetic = {};
+  bool simulated = false;  // acceptance: replies with drafts are others than those without
   std::vector<LevelResult> levels = {};
   std::optional<PrefillResult> prefill = {};
   std::optional<HopResult> hop = {};

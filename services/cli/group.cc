@@ -80,6 +80,7 @@ std::vector<std::string> Group::RouterCommand() const {
   AppendFlag(command, "--address", Address(kRouter, options_.address));
   AppendFlag(command, "--verifiers", Address(kVerifier, options_.verifier_address));
   AppendFlag(command, "--metrics-address", Metrics(kRouter, options_.router_metrics));
+  AppendFlag(command, "--resume-timeout", absl::FormatDuration(options_.resume_timeout));
   AppendFlag(command, "--drain-timeout", absl::FormatDuration(options_.drain_timeout));
   AppendFlag(command, "--ready-file", Runtime("router.json"));
   Append(command, options_.router_flags);

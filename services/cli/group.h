@@ -30,6 +30,8 @@ struct GroupOptions {
   std::string handoff = {};  // between verifier and drafter: auto, host, inprocess or device
   bool drafter = true;       // false: no drafter process
   absl::Duration drain_timeout = absl::Seconds(30);
+  // How long a reply may wait for a verifier that is started again.
+  absl::Duration resume_timeout = absl::Minutes(1);
   // More flags, as they stand, behind the ones above.
   std::vector<std::string> router_flags = {};
   std::vector<std::string> verifier_flags = {};

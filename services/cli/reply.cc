@@ -1,5 +1,6 @@
 #include "services/cli/reply.h"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -66,6 +67,10 @@ double Reply::DecodeTokensPerSecond() const {
 nlohmann::json Reply::TimingsJson() const {
   nlohmann::json json = {{"client_first_token_seconds", first_token_seconds_},
                          {"client_total_seconds", total_seconds_}};
+  if (!message_intervals_.empty()) {
+    json["longest_message_interval_seconds"] =
+        *std::max_element(message_intervals_.begin(), message_intervals_.end());
+  }
   if (finished_) {
     const v1::Timings& timings = finished_->timings();
     json["queue_seconds"] = timings.queue_seconds();

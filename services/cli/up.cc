@@ -2,6 +2,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -87,6 +88,8 @@ absl::Status PrepareGroup(const UpOptions& options, GroupOptions& group) {
   // In process, the verifier itself drafts.
   group.drafter = *sidecar && group.handoff != "inprocess";
   ASSIGN_OR_RETURN(group.binaries, OwnFolder());
+  // A verifier that died has as long to load as at the start.
+  group.resume_timeout = std::max(group.resume_timeout, options.start_timeout);
   const auto add = [&group](absl::string_view flag, const std::string& value, bool drafter) {
     if (value.empty()) return;
     group.verifier_flags.push_back(absl::StrCat(flag, "=", value));
@@ -217,8 +220,10 @@ void AddAddressOptions(CLI::App& app, GroupOptions& group) {
 }
 
 void AddPassThroughOptions(CLI::App& app, UpOptions& options) {
-  const auto count = [&app](const char* name, std::string& value, int low, const char* help) {
-    app.add_option(name, value, help)->transform(WholeNumber(low, 1 << 20))->type_name("INT");
+  // The ranges of the services.
+  const auto count = [&app](const char* name, std::string& value, int low, int high,
+                            const char* help) {
+    app.add_option(name, value, help)->transform(WholeNumber(low, high))->type_name("INT");
   };
   const auto format = [&app](const char* name, std::string& value,
                              std::vector<std::string> accepted, const char* help) {
@@ -234,11 +239,11 @@ void AddPassThroughOptions(CLI::App& app, UpOptions& options) {
          "Inputs of the large matrices: fp8 rounds them as well, where these are in fp8");
   format("--batch-invariant", options.batch_invariant, {"true", "false"},
          "false: on a GPU, large passes go through cuBLASLt, faster, but not bit for bit the same");
-  count("--threads", options.threads, 0,
+  count("--threads", options.threads, 0, 1024,
         "Compute threads of verifier and drafter; 0: one per core");
-  count("--max-sequences", options.max_sequences, 1, "Replies generated at the same time");
-  count("--max-sessions", options.max_sessions, 0, "Sessions held");
-  count("--queue-limit", options.queue_limit, 0, "Requests that may wait for a place");
+  count("--max-sequences", options.max_sequences, 1, 1 << 14, "Replies generated at the same time");
+  count("--max-sessions", options.max_sessions, 0, 1'000'000, "Sessions held");
+  count("--queue-limit", options.queue_limit, 0, 1'000'000, "Requests that may wait for a place");
   app.add_option("--draft-schedule", options.draft_schedule,
                  "Drafts per step by active replies, as 4:3,16:2,0:0")
       ->envname("RWKV_MTP_K");

@@ -133,6 +133,7 @@ void Relay::OpenSessionOn(const std::shared_ptr<Worker>& worker) {
   request.set_idle_timeout_seconds(request_.session->idle_timeout_seconds());
   request.set_router_id(context_->router_id);
   const std::string instance_id = worker->status().instance_id;
+  worker->CountSession();
   CallUnary<v1::SessionService::Stub::async_interface, v1::OpenSessionRequest, v1::Session>(
       worker->sessions().async(), &v1::SessionService::Stub::async_interface::OpenSession,
       std::move(request), kOpenTimeout,

@@ -17,7 +17,6 @@ constexpr absl::Duration kCloseTimeout = absl::Seconds(5);
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Router>> Router::Start(const Options& options) {
-  RETURN_IF_ERROR(PrepareReadyFile(options.ready_file));
   std::unique_ptr<Router> router(new Router(options));
   ASSIGN_OR_RETURN(router->page_, MetricsPage::Create(options.metrics_address));
   SetServingState(*router->page_, "loading");
@@ -35,6 +34,8 @@ absl::StatusOr<std::unique_ptr<Router>> Router::Start(const Options& options) {
                                                          v1::SessionService::service_full_name()},
                                         .max_receive_bytes = options.max_message_bytes,
                                         .page = router->page_.get()}));
+  // Not before it has its ports: another router on them keeps its file.
+  RETURN_IF_ERROR(PrepareReadyFile(options.ready_file));
   {
     const absl::MutexLock lock(&router->health_mutex_);
     router->health_ = router->server_.get();

@@ -74,6 +74,12 @@ void Worker::CountSubmitted() {
   ++told_.standing.unreported;
 }
 
+void Worker::CountSession() {
+  const absl::MutexLock lock(&mutex_);
+  uint32_t& room = told_.standing.session_room;
+  if (room != kUnlimited && room > 0) --room;
+}
+
 void Worker::Suspect(const absl::Status& error, absl::Duration pause) {
   const absl::MutexLock lock(&mutex_);
   suspect_until_ = absl::Now() + pause;

@@ -65,6 +65,8 @@ class Worker final {
 
   // A request is on its way to it.
   void CountSubmitted();
+  // A session is about to be opened on it: takes room until the verifier tells its load.
+  void CountSession();
   // A request failed as if the verifier were gone: not usable for `pause`.
   void Suspect(const absl::Status& error, absl::Duration pause);
   // Breaks a connection whose last load message is too old.

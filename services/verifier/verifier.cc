@@ -223,6 +223,8 @@ class Verifier final {
                                                    .services = {&generation_, &session_, &worker_},
                                                    .health_names = HealthNames(),
                                                    .page = page_.get()}));
+    // Not before it has its ports: another verifier on them keeps its file.
+    RETURN_IF_ERROR(PrepareReadyFile(options_.ready_file));
     RETURN_IF_ERROR(LoadAll());
     engine_->Start();
     gate_.Open(&parts_);
@@ -317,7 +319,6 @@ class Verifier final {
 }  // namespace
 
 absl::Status RunVerifier(const VerifierOptions& options, StopSignals& signals) {
-  RETURN_IF_ERROR(PrepareReadyFile(options.ready_file));
   ASSIGN_OR_RETURN(std::unique_ptr<MetricsPage> page, MetricsPage::Create(options.metrics_address));
   return Verifier(options, std::move(page), &signals).Run();
 }

@@ -111,12 +111,14 @@ AcceptPass RandomPass(int vocab, int usable, int lanes, int max_rows, Random& ra
     if ((pass.seen[i] & kSeenInReply) != 0) pass.counts[i] = 0.01f * (random() % 400);
   }
   for (int i = 0; i < lanes; ++i) {
-    AcceptPass::Lane lane{.lane = {.slot = pass.slots - 1 - i,
-                                   .first_row = static_cast<int>(pass.row_tokens.size()),
-                                   .rows = static_cast<int>(random() % (max_rows + 1)),
-                                   .generated = static_cast<int>(random() % 9),
-                                   .position = static_cast<int64_t>(random()) << (random() % 20),
-                                   .sampling = samplings[random() % samplings.size()]}};
+    AcceptPass::Lane lane{
+        .lane = {.slot = pass.slots - 1 - i,
+                 .first_row = static_cast<int>(pass.row_tokens.size()),
+                 .rows = static_cast<int>(random() % (max_rows + 1)),
+                 .generated = static_cast<int>(random() % 9),
+                 .position = static_cast<int64_t>(random()) << (random() % 20),
+                 .simulated = static_cast<int>(random() % (2 * kMaxDrafts)) - kMaxDrafts,
+                 .sampling = samplings[random() % samplings.size()]}};
     if (i == 0 && lane.lane.rows == 0) lane.lane.rows = 1;
     lane.lane.sampling.seed = uint64_t{random()} * 0x100000001u;
     for (int id = static_cast<int>(random() % 5); id < vocab && random() % 2 == 0;

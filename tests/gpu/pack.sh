@@ -30,7 +30,7 @@ done | sort -u | while read -r library; do
   strip -o "$tree/build/lib/$(basename "$library")" "$library"
 done
 cp -r "$root/deploy/demo-model" "$tree/deploy/"
-cp "$root"/tests/gpu/{run.sh,serve.sh,serve.py} "$tree/tests/gpu/"
+cp "$root"/tests/gpu/{run.sh,serve.sh,serve.py,deaths.sh,deaths.py} "$tree/tests/gpu/"
 git -C "$root" rev-parse --short HEAD >"$tree/COMMIT"
 
 tar -C "$stage" -cf - tandem-gpu | xz -T0 -6 --memlimit-compress=4GiB >"$out"

@@ -138,6 +138,33 @@ def test_bench_compares_with_and_without_drafting(binaries, up, tmp_path):
     json.loads((tmp_path / "bench.json").read_text())
 
 
+def test_bench_of_synthetic_weights_says_so(binaries, tmp_path):
+    """The whole path with weights from a seed; simulated acceptance keeps so many drafts."""
+    common = ["bench", "--synthetic=tiny", "--up-flag=--backend=cpu", "-n", "64", "--concurrency=1", "--warm-up=0",
+              "--router-samples=0", "--json", str(tmp_path / "bench.json")]
+    out = run(binaries, *common, "--weights=fp8", "--draft-weights=fp8", "--simulate-accepted=1.5")
+    assert out.returncode == 0, out.stderr
+    result = json.loads((tmp_path / "bench.json").read_text())
+    for text in (out.stdout, result["synthetic"]):
+        assert "synthetic" in text and "simulated acceptance" in text
+    assert result["model"]["weight_format"].startswith("fp8") and result["model"]["drafter_attached"]
+    # 8 replies of about 25 steps each; the last step of a reply may be cut.
+    assert 2.2 < result["levels"][0]["drafted"]["tokens_per_step"] < 2.6
+    assert result["levels"][0]["plain"]["tokens_per_step"] == 1
+
+    out = run(binaries, *common, "--draft=off", "--synthetic-zeros=0.5")
+    assert out.returncode == 0, out.stderr
+    result = json.loads((tmp_path / "bench.json").read_text())
+    assert "synthetic" in out.stdout and "simulated" not in out.stdout + json.dumps(result)
+    assert not result["model"]["drafter_attached"] and result["levels"][0]["different_replies"] == 0
+
+
+def test_acceptance_of_a_real_model_is_never_simulated(binaries):
+    out = subprocess.run([str(binaries / "tandem-verifier"), f"--model={MODEL}", "--simulate-accepted=1"],
+                         capture_output=True, text=True, timeout=60)
+    assert out.returncode == 2 and "--simulate-accepted" in out.stderr and "synthetic" in out.stderr
+
+
 def test_bench_shows_what_it_has_before_an_error(binaries, up):
     small = ["bench", "--address", up[1], "--max-tokens", "4", "--concurrency", "1", "--warm-up", "0"]
     out = run(binaries, *small, "--prefill", "70000")

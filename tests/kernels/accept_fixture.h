@@ -25,6 +25,7 @@ class AcceptFixture final {
     int slot = 0;
     int generated = 0;
     int64_t position = 0;
+    int simulated = -1;
     Sampling sampling = {};
     std::vector<std::vector<float>> logits = {};  // [rows][V]
     std::vector<int32_t> row_tokens = {};         // [rows], the first is ignored
@@ -45,6 +46,7 @@ class AcceptFixture final {
                        .rows = static_cast<int32_t>(lane.logits.size()),
                        .generated = lane.generated,
                        .position = lane.position,
+                       .simulated = lane.simulated,
                        .sampling = lane.sampling,
                        .bias_ids = {lane.bias_ids.data(), lane.bias_ids.size()},
                        .bias_values = {lane.bias_values.data(), lane.bias_values.size()},

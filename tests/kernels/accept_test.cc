@@ -144,6 +144,23 @@ TEST_F(AcceptTest, KeepsDraftsWhileTheyEqualTheChoice) {
   }
 }
 
+TEST_F(AcceptTest, SimulationKeepsSoManyWhateverWasChosen) {
+  // The first draft equals the choice, the others do not.
+  for (int simulated = 0; simulated <= 4; ++simulated) {
+    AcceptFixture fixture(5, 1);
+    const auto emitted = fixture.Run(
+        *backend_, {{.slot = 0,
+                     .simulated = simulated,
+                     .sampling = kGreedy,
+                     .logits = {{0, 9, 0, 0, 0}, {0, 0, 9, 0, 0}, {0, 0, 0, 9, 0}, {0, 0, 0, 0, 9}},
+                     .row_tokens = {4, 1, 0, 0}}});
+    const int kept = simulated < 3 ? simulated : 3;
+    const std::vector<int32_t> choices = {1, 2, 3, 4};
+    EXPECT_EQ(emitted[0], std::vector<int32_t>(choices.begin(), choices.begin() + kept + 1));
+    EXPECT_THAT(fixture.accepted, ElementsAre(kept));
+  }
+}
+
 TEST_F(AcceptTest, LaneWithoutRowsChoosesNothing) {
   AcceptFixture fixture(3, 2);
   const auto emitted = fixture.Run(

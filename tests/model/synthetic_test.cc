@@ -47,12 +47,7 @@ TEST(SyntheticModelTest, SizesHaveThePublishedParameterCounts) {
       {"2.9b", 2947735040}, {"7.2b", 7199141888}, {"13.3b", 13269245952}};
   for (const auto& [size, parameters] : published) {
     const ModelConfig config = SyntheticOfSize(size).value().config;
-    const int64_t c = config.width, v = config.value_rank;
-    const int64_t ranks = config.decay_rank + config.icl_rank + v + config.gate_rank;
-    const int64_t layer = 12 * c * c + 2 * c * ranks + 19 * c;
-    // Layer 0 has neither v0 nor its factors; two norms stand outside the layers.
-    const int64_t rest = 2 * c * config.vocab + 4 * c - (2 * c * v + c);
-    EXPECT_EQ(config.layers * layer + rest, parameters) << size;
+    EXPECT_EQ(ParameterCount(config), parameters) << size;
     EXPECT_EQ(config.heads * kHeadSize, config.width);
     EXPECT_EQ(config.ffn, 4 * config.width);
   }

@@ -69,6 +69,15 @@ TEST_F(SessionRoomTest, BeyondTheVerifiersLimitIsRefusedAtOnce) {
   EXPECT_TRUE(Eventually([&] { return Open("c").ok(); }));
 }
 
+TEST_F(SessionRoomTest, APlacedSessionTakesRoomBeforeTheNextReport) {
+  AddWithRoom(1);
+  StartRouter();
+  EXPECT_TRUE(RoomBecomes(1));
+  EXPECT_TRUE(Open("a").ok());
+  EXPECT_TRUE(Turn("a").finished.has_value());
+  EXPECT_EQ(Open("b").code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(SessionRoomTest, EveryVerifiersRoomIsUsed) {
   AddWithRoom(1);
   AddWithRoom(0);
