@@ -207,7 +207,8 @@ absl::Status Supervisor::HandleExit(Child& child, const ChildProcess::Exit& exit
   if (!asked && child.tied && child.spec.name == options_.tied.front()) {
     EndTied(options_.tied_limit);
   }
-  const absl::Duration delay = child.delay.Next(SteadyNow() - child.started);
+  const absl::Duration delay =
+      asked ? absl::ZeroDuration() : child.delay.Next(SteadyNow() - child.started);
   child.restart_at = SteadyNow() + delay;
   options_.on_event(child.spec.name,
                     absl::StrCat("ended with ", DescribeExit(exit), ", starts again in ",

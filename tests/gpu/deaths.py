@@ -178,7 +178,7 @@ def run_mode(options, mps, card):
                     failed += 1
                 print(f"{'MPS' if mps else 'no MPS':7} {name:24} {result:8} "
                       + ", ".join(f"{k} {v}" for k, v in numbers.items() if v is not None), flush=True)
-                serve.record(options, card, "bf16", name, result, numbers)
+                serve.record(options, card, "bf16", name, result, numbers, script="deaths")
                 if result == "FAIL" and group.up.poll() is not None:
                     break
         if group.code != 0:

@@ -1,5 +1,6 @@
 // A CUDA program that writes where it may not. Under MPS the fault reaches every client
-// of the server; without MPS nobody else notices. Prints what became of it; exit code 0 when it did fault.
+// of the server; without MPS nobody else notices. Prints what became of it; exit code 0 when it did
+// fault.
 #include <cuda_runtime.h>
 
 #include <cstdio>

@@ -223,13 +223,13 @@ def run(options, name, card):
     return failed
 
 
-def record(options, card, name, check, result, numbers):
+def record(options, card, name, check, result, numbers, script="serve"):
     if options.results is None:
         return
     options.results.mkdir(parents=True, exist_ok=True)
     file = options.results / (re.sub("[^a-z0-9]+", "-", card["card"].lower()) + ".jsonl")
     line = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%FT%TZ"), **card,
-            "command": f"serve {check} --weights={name}", "result": result.lower(), "mps": options.mps, **numbers}
+            "command": f"{script} {check} --weights={name}", "result": result.lower(), "mps": options.mps, **numbers}
     with open(file, "a") as out:
         out.write(json.dumps(line) + "\n")
 
