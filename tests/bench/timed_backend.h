@@ -13,16 +13,25 @@
 
 namespace tandem {
 
-// A backend with a clock around every op, which waits for it. Nothing is recorded while anything is
-// measured.
+// A backend that measures ops. kTime puts a clock around every op and waits for it, kLive counts
+// the inputs of ffn.value; nothing is recorded then. kOne enqueues one op alone, several times over
+// and recorded, so that the caller can find its time in the time of the whole.
 class TimedBackend final : public ForwardingBackend {
  public:
-  enum class Measure { kNothing, kTime, kLive };
+  enum class Measure { kNothing, kTime, kLive, kOne };
 
   explicit TimedBackend(std::unique_ptr<Backend> inner, Measure measure = Measure::kTime)
       : ForwardingBackend(std::move(inner)), measure_(measure) {}
 
   void set_measure(Measure measure) { measure_ = measure; }
+  // From now on only `op` runs, `repeats` times for each time it would: what is recorded together
+  // runs in its order, over and over. Other calls may have had other repeats; `id` tells ops apart.
+  void MeasureOne(std::string op, int id, int repeats) {
+    measure_ = Measure::kOne;
+    only_ = std::move(op);
+    id_ = id;
+    repeats_ = repeats;
+  }
   // What Measure::kLive has counted.
   LiveInputs Live() { return std::exchange(live_, {}); }
 
@@ -30,8 +39,16 @@ class TimedBackend final : public ForwardingBackend {
   std::map<std::string, double> Totals() { return std::exchange(totals_, {}); }
 
   void RunRecorded(const GraphKey& key, const std::function<void()>& enqueue) override {
-    if (measure_ != Measure::kNothing) return enqueue();
-    real().RunRecorded(key, enqueue);
+    if (measure_ == Measure::kNothing) return real().RunRecorded(key, enqueue);
+    if (measure_ != Measure::kOne) return enqueue();
+    GraphKey own = key;
+    // Above every count that keys hold there.
+    own.values[2] |= static_cast<uint64_t>(id_) << 48 | static_cast<uint64_t>(repeats_) << 32;
+    real().RunRecorded(own, [&] {
+      const int repeats = std::exchange(repeats_, 1);
+      for (int i = 0; i < repeats; ++i) enqueue();
+      repeats_ = repeats;
+    });
   }
 
   void Embed(const EmbedArgs& args) override {
@@ -81,6 +98,11 @@ class TimedBackend final : public ForwardingBackend {
  private:
   template <class Op>
   void Timed(const char* name, const Op& op) {
+    if (measure_ == Measure::kOne) {
+      if (only_ != name) return;
+      for (int i = 0; i < repeats_; ++i) op();
+      return;
+    }
     if (measure_ != Measure::kTime) return op();
     const auto start = std::chrono::steady_clock::now();
     op();
@@ -90,6 +112,9 @@ class TimedBackend final : public ForwardingBackend {
   }
 
   Measure measure_;
+  std::string only_;  // with kOne, as below
+  int id_ = 0;
+  int repeats_ = 1;
   LiveInputs live_;
   std::map<std::string, double> totals_;
 };

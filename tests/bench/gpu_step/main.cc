@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -27,6 +26,7 @@
 #include "tests/bench/gpu_step/bytes_moved.h"
 #include "tests/bench/gpu_step/step_engine.h"
 #include "tests/bench/gpu_step/step_report.h"
+#include "tests/bench/read_rate.h"
 
 ABSL_FLAG(std::string, backend, "cuda", "cpu or cuda");
 ABSL_FLAG(int, device, 0, "CUDA device");
@@ -44,7 +44,7 @@ ABSL_FLAG(std::vector<std::string>, batch, (std::vector<std::string>{"8", "32", 
 ABSL_FLAG(int, drafts, 3, "of a draft round");
 ABSL_FLAG(int, prefill, 1024, "tokens of a prompt; 0: none");
 ABSL_FLAG(int, steps, 200, "of each kind; a tenth of it for prefill and batches");
-ABSL_FLAG(bool, per_op, false, "also each op's time, with a wait after each");
+ABSL_FLAG(bool, ops, false, "also each op's time, found by running it alone, over all layers");
 ABSL_FLAG(std::string, json, "", "file that JSON lines are appended to");
 
 namespace tandem {
@@ -59,6 +59,7 @@ constexpr double kDraftLive = 0.15;  // of the synthetic sidecar, by constructio
 struct Work {
   StepRow row;
   StepShape shape;
+  std::vector<OpBytes> ops;
 };
 
 WeightFormat FormatOf(absl::string_view flag, const std::string& name) {
@@ -160,23 +161,34 @@ void Weigh(StepEngine& engine, const SyntheticModel& model, Work& work) {
   for (int i = 0; i < (work.shape.rows() > 16 ? 1 : 4); ++i) RunOnce(engine, work.shape);
   engine.backend().set_measure(TimedBackend::Measure::kNothing);
   work.row.live = engine.backend().Live().share();
-  work.row.bytes = StepBytes(model.config, model.format, work.row.lanes, work.row.live);
+  work.ops = StepBytes(model.config, model.format, work.row.lanes, work.row.live);
+  work.row.bytes = SumOf(work.ops);
 }
 
-// `run` is one step or round.
+// A row per op of a step or round, which `run` is: the op alone, in the order of the layers so that
+// its weights are cold, once and several times over. What else a run costs is in both.
 void ReportOps(StepEngine& engine, StepReport& report, const std::string& what,
-               const std::function<void()>& run) {
-  std::map<std::string, std::vector<double>> ops;
-  engine.backend().set_measure(TimedBackend::Measure::kTime);
-  engine.backend().Totals();
-  for (int i = 0; i < 20; ++i) {
+               const std::vector<OpBytes>& ops, const std::function<void()>& run) {
+  constexpr int kRepeats = 5, kRuns = 15;
+  double sum = 0;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    Times once, often;
+    // Leaves inputs of the right kind for the op.
+    engine.backend().set_measure(TimedBackend::Measure::kNothing);
     run();
-    for (const auto& [op, time] : engine.backend().Totals()) ops[op].push_back(time);
+    for (int n = 0; n < kRuns; ++n) {
+      for (const int repeats : {1, kRepeats}) {
+        engine.backend().MeasureOne(ops[i].op, static_cast<int>(i) + 1, repeats);
+        if (n == 0) run();
+        (repeats == 1 ? once : often).Measure(run);
+      }
+    }
+    const double milliseconds = (often.median() - once.median()) / (kRepeats - 1);
+    report.AddOp(what, ops[i], milliseconds);
+    sum += milliseconds;
   }
   engine.backend().set_measure(TimedBackend::Measure::kNothing);
-  std::map<std::string, double> medians;
-  for (const auto& [op, times] : ops) medians[op] = Percentile(times, 50);
-  report.AddOps(what, medians);
+  report.AddRatio(what + ", sum of its ops, ms", sum);
 }
 
 // One sequence: passes of all row counts and draft rounds, in turn.
@@ -186,9 +198,10 @@ void BenchSteps(StepEngine& engine, const SyntheticModel& model, StepReport& rep
   for (const int rows : Numbers(absl::GetFlag(FLAGS_rows))) works.push_back(WorkOfRows(rows));
   StepRow draft = {.what = absl::StrCat("draft ", drafts), .rows = drafts, .tokens = drafts};
   draft.live = kDraftLive;
-  draft.bytes =
+  const std::vector<OpBytes> draft_ops =
       DraftBytes(model.config, FormatOf("draft-weights", absl::GetFlag(FLAGS_draft_weights)),
                  drafts, kDraftLive);
+  draft.bytes = SumOf(draft_ops);
   for (Work& work : works) Weigh(engine, model, work);
   engine.StartDrafting();
   for (int i = 0; i < kWarmUp; ++i) {
@@ -199,6 +212,7 @@ void BenchSteps(StepEngine& engine, const SyntheticModel& model, StepReport& rep
     for (Work& work : works) Time(engine, work);
     draft.times.Measure([&] { engine.Draft(kCertainPerRound, drafts); });
   }
+  report.AddHash("features", engine.FeatureHash());
   const Work* plain = nullptr;
   for (const Work& work : works) {
     report.Add(work.row);
@@ -215,10 +229,10 @@ void BenchSteps(StepEngine& engine, const SyntheticModel& model, StepReport& rep
     report.AddRatio(absl::StrCat("tok/s of that at ", kTokensPerStep, " tokens per step"),
                     kTokensPerStep / step * 1e3);
   }
-  if (!absl::GetFlag(FLAGS_per_op)) return;
+  if (!absl::GetFlag(FLAGS_ops)) return;
   for (const Work& work : works)
-    ReportOps(engine, report, work.row.what, [&] { RunOnce(engine, work.shape); });
-  ReportOps(engine, report, draft.what, [&] { engine.Draft(kCertainPerRound, drafts); });
+    ReportOps(engine, report, work.row.what, work.ops, [&] { RunOnce(engine, work.shape); });
+  ReportOps(engine, report, draft.what, draft_ops, [&] { engine.Draft(kCertainPerRound, drafts); });
 }
 
 void BenchOne(StepEngine& engine, const SyntheticModel& model, StepReport& report, Work work) {
@@ -226,8 +240,8 @@ void BenchOne(StepEngine& engine, const SyntheticModel& model, StepReport& repor
   for (int i = 0; i < kWarmUp; ++i) RunOnce(engine, work.shape);
   for (int i = 0; i < std::max(absl::GetFlag(FLAGS_steps) / 10, 3); ++i) Time(engine, work);
   report.Add(work.row);
-  if (absl::GetFlag(FLAGS_per_op))
-    ReportOps(engine, report, work.row.what, [&] { RunOnce(engine, work.shape); });
+  if (absl::GetFlag(FLAGS_ops))
+    ReportOps(engine, report, work.row.what, work.ops, [&] { RunOnce(engine, work.shape); });
 }
 
 void Main(const std::string& command) {
@@ -239,6 +253,8 @@ void Main(const std::string& command) {
   for (const int lanes : batches) max_lanes = std::max(max_lanes, lanes);
   max_rows = std::max(max_rows, max_lanes);
 
+  const bool on_gpu = absl::GetFlag(FLAGS_backend) != "cpu";
+  const double read_rate = on_gpu ? MeasureReadRate(absl::GetFlag(FLAGS_device)) : 0;
   Machine machine = Start();
   std::printf("%s: %s, weights %s, draft weights %s, zero share %.3f, temperature 1\n",
               machine.card.c_str(), model.name.c_str(), absl::GetFlag(FLAGS_weights).c_str(),
@@ -252,7 +268,8 @@ void Main(const std::string& command) {
   StepReport report(absl::StrCat(model.name, " ", absl::GetFlag(FLAGS_weights),
                                  model.rounded_inputs ? " W8A8" : "",
                                  absl::GetFlag(FLAGS_batch_invariant) ? "" : " cuBLASLt"),
-                    Common(machine.card, command), absl::GetFlag(FLAGS_json));
+                    Common(machine.card, command), absl::GetFlag(FLAGS_json), read_rate);
+  if (read_rate > 0) std::printf("reads at most %.0f GB/s\n", read_rate / 1e9);
   BenchSteps(engine, model, report);
   if (prefill > 0) {
     BenchOne(engine, model, report,

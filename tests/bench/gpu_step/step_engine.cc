@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/hash.h"
 #include "common/drafter/mtp/mtp_synthetic.h"
 #include "tests/bench/bench_model.h"
 
@@ -58,6 +59,17 @@ void StepEngine::Prepare(const StepShape& shape) {
 }
 
 void StepEngine::Run() { step_->Run(lanes_, {.taps = {taps_[0], taps_[1]}, .rows = features_}); }
+
+uint64_t StepEngine::FeatureHash() {
+  const size_t rows = static_cast<size_t>(shape_.rows());
+  std::vector<float> features(rows * 3 * static_cast<size_t>(config_.width));
+  const size_t bytes = features.size() * sizeof(float);
+  backend_.CopyOut(features.data(), features_, bytes);
+  backend_.Wait();
+  Hasher hasher;
+  hasher.Update({reinterpret_cast<const uint8_t*>(features.data()), bytes});
+  return hasher.Digest();
+}
 
 void StepEngine::Keep() {
   if (shape_.drafts == 0) return;

@@ -37,6 +37,8 @@ class StepEngine final {
   void Prepare(const StepShape& shape);
   // The pass, its choices, and the way back to the host.
   void Run();
+  // Of the features that the last pass left: equal for equal flags, whatever is done for speed.
+  uint64_t FeatureHash();
   // What the next pass of these sequences replays: as if one draft had been accepted.
   void Keep();
 

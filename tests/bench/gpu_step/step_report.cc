@@ -5,14 +5,16 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "tests/bench/gpu_step/bytes_moved.h"
+#include "common/base/hash.h"
 
 namespace tandem {
 
-StepReport::StepReport(std::string label, nlohmann::json common, const std::string& path)
-    : label_(std::move(label)), common_(std::move(common)), path_(path) {
+StepReport::StepReport(std::string label, nlohmann::json common, const std::string& path,
+                       double read_rate)
+    : label_(std::move(label)), common_(std::move(common)), path_(path), read_rate_(read_rate) {
+  common_["read_gb_per_second"] = read_rate / 1e9;
   std::printf("%-24s %-14s %5s %9s %9s %9s %10s %6s %9s %8s %6s\n", "", "", "n", "p10 ms",
-              "median ms", "p90 ms", "tok/s", "live", "MB", "GB/s", "of4540");
+              "median ms", "p90 ms", "tok/s", "live", "MB", "GB/s", "share");
 }
 
 void StepReport::Add(const StepRow& row) {
@@ -21,7 +23,7 @@ void StepReport::Add(const StepRow& row) {
   std::printf("%-24s %-14s %5zu %9.3f %9.3f %9.3f %10.1f %5.1f%% %9.1f %8.1f %5.1f%%\n",
               label_.c_str(), row.what.c_str(), row.times.count(), row.times.p10(),
               row.times.median(), row.times.p90(), row.tokens / seconds, row.live * 100,
-              row.bytes / 1e6, rate / 1e9, rate / kH200ReadBytesPerSecond * 100);
+              row.bytes / 1e6, rate / 1e9, ShareOf(rate) * 100);
   std::fflush(stdout);
   Write({{"what", row.what},
          {"rows", row.rows},
@@ -34,18 +36,25 @@ void StepReport::Add(const StepRow& row) {
          {"live_share", row.live},
          {"bytes", row.bytes},
          {"gb_per_second", rate / 1e9},
-         {"share_of_4540", rate / kH200ReadBytesPerSecond}});
+         {"share_of_read_rate", ShareOf(rate)}});
 }
 
-void StepReport::AddOps(const std::string& what,
-                        const std::map<std::string, double>& milliseconds) {
-  double total = 0;
-  for (const auto& [op, time] : milliseconds) total += time;
-  for (const auto& [op, time] : milliseconds) {
-    std::printf("%-24s %-14s %-16s %9.4f ms %5.1f%%  (each op waited for)\n", label_.c_str(),
-                what.c_str(), op.c_str(), time, time / total * 100);
-    Write({{"what", what}, {"op", op}, {"median_ms_waited", time}, {"share", time / total}});
-  }
+void StepReport::AddOp(const std::string& what, const OpBytes& op, double milliseconds) {
+  const double rate = op.bytes / (milliseconds / 1e3);
+  std::printf("%-24s %-14s %-16s %9.1f us %9.1f MB %8.1f GB/s %5.1f%%\n", label_.c_str(),
+              what.c_str(), op.op.c_str(), milliseconds * 1e3, op.bytes / 1e6, rate / 1e9,
+              ShareOf(rate) * 100);
+  Write({{"what", what},
+         {"op", op.op},
+         {"median_us", milliseconds * 1e3},
+         {"bytes", op.bytes},
+         {"gb_per_second", rate / 1e9},
+         {"share_of_read_rate", ShareOf(rate)}});
+}
+
+void StepReport::AddHash(const std::string& what, uint64_t hash) {
+  std::printf("%-24s hash of %s %s\n", label_.c_str(), what.c_str(), HashHex(hash).c_str());
+  Write({{"what", "hash of " + what}, {"hash", HashHex(hash)}});
 }
 
 void StepReport::AddRatio(const std::string& what, double value) {

@@ -1,11 +1,12 @@
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "nlohmann/json.hpp"
 #include "tests/bench/bench_model.h"
+#include "tests/bench/gpu_step/bytes_moved.h"
 
 namespace tandem {
 
@@ -25,19 +26,25 @@ struct StepRow {
 class StepReport final {
  public:
   // `common` goes into every JSON line, `label` into every line of the table.
-  StepReport(std::string label, nlohmann::json common, const std::string& path);
+  // read_rate: bytes per second that the device reads at most; 0 where unknown.
+  StepReport(std::string label, nlohmann::json common, const std::string& path, double read_rate);
 
   void Add(const StepRow& row);
-  void AddOps(const std::string& what, const std::map<std::string, double>& milliseconds);
+  // All calls of one op in a step of the kind `what`.
+  void AddOp(const std::string& what, const OpBytes& op, double milliseconds);
+  // Of results that may not change with speed.
+  void AddHash(const std::string& what, uint64_t hash);
   // "verify 4 / plain".
   void AddRatio(const std::string& what, double value);
 
  private:
   void Write(nlohmann::json line);
+  double ShareOf(double rate) const { return read_rate_ > 0 ? rate / read_rate_ : 0; }
 
   std::string label_;
   nlohmann::json common_;
   std::string path_;
+  double read_rate_;
 };
 
 }  // namespace tandem
