@@ -107,6 +107,7 @@ class Backend {
     (void)key;
     enqueue();
   }
+  virtual bool records() const { return false; }  // whether RunRecorded does
   virtual GraphCounts graph_counts() const { return {}; }
 
   // Weights: bytes of a matrix as `shape` says (its data is not looked at), and the packing of a

@@ -98,6 +98,7 @@ class BackendCuda final : public Backend {
   void RunRecorded(const GraphKey& key, const std::function<void()>& enqueue) override {
     Idle().graphs_.Run(key, enqueue);
   }
+  bool records() const override { return true; }
   GraphCounts graph_counts() const override { return graphs_.counts(); }
 
   size_t PackedBytes(const Matrix& shape) const override { return LinearPackedBytesCuda(shape); }
@@ -307,6 +308,18 @@ CudaStart Refuse(const CudaDevice& device, const std::string& what, cudaError_t 
   return {.device = device, .refused = what + ": " + cudaGetErrorString(error)};
 }
 
+// Thread block clusters and programmatic launches.
+constexpr int kLeastComputeMajor = 9;
+
+CudaStart RefuseOldArchitecture(const CudaDevice& device) {
+  return {.device = device,
+          .refused = device.name + " has compute capability " +
+                     std::to_string(device.compute_major) + "." +
+                     std::to_string(device.compute_minor) + ", but the kernels need " +
+                     std::to_string(kLeastComputeMajor) +
+                     ".0 or later (thread block clusters); use --backend=cpu"};
+}
+
 CudaStart RefuseArchitecture(const CudaDevice& device) {
   return {.device = device,
           .refused =
@@ -340,6 +353,7 @@ CudaStart MakeCudaBackend(const CudaOptions& options) {
   if (error != cudaSuccess)
     return Refuse(device, "the properties of CUDA device " + std::to_string(options.device), error);
   device = Describe(options.device, properties);
+  if (device.compute_major < kLeastComputeMajor) return RefuseOldArchitecture(device);
   error = cudaSetDevice(options.device);
   size_t total = 0;
   if (error == cudaSuccess) error = cudaMemGetInfo(&device.free_memory_bytes, &total);

@@ -5,6 +5,12 @@
 #include "kernels/device_cuda.h"
 #include "kernels/fault_cuda.h"
 
+// Kernels overlap at their ends (programmatic dependent launch): one that LaunchOverlapped starts
+// may begin while the kernels before it still run. It calls WaitForEarlier before it reads what a
+// kernel wrote or writes what one reads; before that it may read only what no kernel writes:
+// arguments, weights, and what the host copied. __ldg is for those alone, since the compiler may
+// move it across the wait.
+
 // Ends the process where a CUDA call fails: after the start only a broken device or our own mistake
 // can cause it.
 #define CUDA_CHECK(call)                                                                    \
@@ -27,6 +33,53 @@ void Launch(const DeviceCuda& device, void (*kernel)(Parameters...), dim3 grid, 
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   kernel<<<grid, block, shared_bytes, device.stream>>>(args...);
   CUDA_CHECK(cudaGetLastError());
+}
+
+inline cudaLaunchAttribute OverlapAttribute() {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  return attribute;
+}
+
+// Launch of a kernel that calls WaitForEarlier.
+template <class... Parameters, class... Args>
+void LaunchOverlapped(const DeviceCuda& device, void (*kernel)(Parameters...), dim3 grid,
+                      dim3 block, size_t shared_bytes, Args... args) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  cudaLaunchAttribute overlap = OverlapAttribute();
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = device.stream;
+  config.attrs = &overlap;
+  config.numAttrs = 1;
+  CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, Parameters(args)...));
+}
+
+// Until all kernels enqueued before this one have finished, and what they wrote is there. Some
+// block of every kernel calls it, or those after it would not wait for those before it.
+__device__ inline void WaitForEarlier() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The next kernel may begin once every block of this one has called this or has ended.
+__device__ inline void LetNextStart() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// For a kernel that has nothing to do before the wait.
+__device__ inline void BeginOverlapped() {
+  LetNextStart();
+  WaitForEarlier();
+}
+
+// Brings the 128 bytes around `at` to the L2 cache; harmless whatever is written there.
+__device__ inline void PrefetchLine(const void* at) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
 }
 
 // The sum over a warp, in every lane, in one order.

@@ -8,8 +8,9 @@ namespace tandem {
 // not depend on how many they are.
 inline constexpr int kNormThreads = 128;
 
-// `at` is 16-byte aligned. Load4 is for memory that the kernel does not write.
-__device__ inline float4 Load4(const float* at) {
+// `at` is 16-byte aligned. LoadWeight4 is for what no kernel writes.
+__device__ inline float4 Load4(const float* at) { return *reinterpret_cast<const float4*>(at); }
+__device__ inline float4 LoadWeight4(const float* at) {
   return __ldg(reinterpret_cast<const float4*>(at));
 }
 __device__ inline void Store4(float* at, const float4& value) {

@@ -42,8 +42,8 @@ struct Slice {
 
 __device__ float4 NormedAt(const ShiftMix& args, int row, int vector, const RowMoments& moments) {
   const size_t at = static_cast<size_t>(row) * args.width + 4 * vector;
-  return Normed4(Load4(args.x.data + at), moments, Load4(args.ln_weight.data + 4 * vector),
-                 Load4(args.ln_bias.data + 4 * vector));
+  return Normed4(Load4(args.x.data + at), moments, LoadWeight4(args.ln_weight.data + 4 * vector),
+                 LoadWeight4(args.ln_bias.data + 4 * vector));
 }
 
 // The slice of the row before the lane's first one into `before` [slice.count].
@@ -58,6 +58,19 @@ __device__ void LoadBefore(const ShiftMix& args, const ShiftLane& lane, const Sl
   }
 }
 
+// Brings what the slice needs besides the rows to the L2 cache.
+__device__ void PrefetchSlice(const ShiftMix& args, const ShiftLane& lane, const Slice& slice) {
+  constexpr int kLine = 8;  // vectors of a cache line
+  const int lines = CeilDiv(slice.count, kLine), i = static_cast<int>(threadIdx.x);
+  if (i >= (args.mixes + 3) * lines) return;
+  const size_t at = 4 * static_cast<size_t>(slice.begin + i % lines * kLine);
+  const int which = i / lines;
+  if (which < args.mixes) return PrefetchLine(args.mix.data + which * args.width + at);
+  const float* rest[] = {args.ln_weight.data, args.ln_bias.data,
+                         args.shift.committed + lane.slot * args.shift.committed_stride};
+  PrefetchLine((which == args.mixes ? rest[0] : which == args.mixes + 1 ? rest[1] : rest[2]) + at);
+}
+
 // The mixes of one vector of one row.
 __device__ void MixVector(const ShiftMix& args, int row, int vector, const float4& previous,
                           const float4& h) {
@@ -67,7 +80,8 @@ __device__ void MixVector(const ShiftMix& args, int row, int vector, const float
       make_float4(previous.x - h.x, previous.y - h.y, previous.z - h.z, previous.w - h.w);
 #pragma unroll 6
   for (int n = 0; n < args.mixes; ++n) {
-    const float4 mix = Load4(args.mix.data + static_cast<size_t>(n) * args.width + 4 * vector);
+    const float4 mix =
+        LoadWeight4(args.mix.data + static_cast<size_t>(n) * args.width + 4 * vector);
     Store4(args.mixed.data + n * plane + at,
            make_float4(__fmaf_rn(delta.x, mix.x, h.x), __fmaf_rn(delta.y, mix.y, h.y),
                        __fmaf_rn(delta.z, mix.z, h.z), __fmaf_rn(delta.w, mix.w, h.w)));
@@ -113,6 +127,7 @@ __global__ void __launch_bounds__(kThreads) ShiftMixKernel(const ShiftMix args, 
   __shared__ RowMoments moments[kChunk + 1];
   __shared__ float parts[2 * kWarps];
   __shared__ float4 before[kMostSlice];
+  LetNextStart();
   const int row = static_cast<int>(blockIdx.x);
   FindLane(args.lanes, row, &lane);
   if (row >= lane.end || (row - lane.first) % kChunk != 0) return;
@@ -120,6 +135,8 @@ __global__ void __launch_bounds__(kThreads) ShiftMixKernel(const ShiftMix args, 
   const int count = min(kChunk, lane.end - row);
   const int begin = static_cast<int>(blockIdx.y) * slice_vectors;
   const Slice slice = {begin, min(slice_vectors, args.width / 4 - begin)};
+  PrefetchSlice(args, lane, slice);
+  WaitForEarlier();
   if (leads) LoadBefore(args, lane, slice, before);
   const int base = leads ? row : row - 1;
   // Its last barrier also ends the writing of `before`.
@@ -159,7 +176,7 @@ void ShiftMixCuda(const ShiftMix& args, const DeviceCuda& device) {
   // slice computes its rows' moments again.
   const int slice = std::min(kMostSlice, kWarp * CeilDiv(args.rows, 4));
   const dim3 grid(args.rows, CeilDiv(args.width / 4, std::max(slice, 1)));
-  Launch(device, ShiftMixKernel, grid, dim3(kThreads), 0, args, slice);
+  LaunchOverlapped(device, ShiftMixKernel, grid, dim3(kThreads), 0, args, slice);
 }
 
 void ReplayShiftCuda(const ShiftState& shift, View<const int32_t> slots, const int32_t* accepted,

@@ -37,6 +37,7 @@ class ForwardingBackend : public Backend {
   void RunRecorded(const GraphKey& key, const std::function<void()>& enqueue) override {
     real_->RunRecorded(key, enqueue);
   }
+  bool records() const override { return real_->records(); }
   GraphCounts graph_counts() const override { return real_->graph_counts(); }
   size_t PackedBytes(const Matrix& shape) const override { return real_->PackedBytes(shape); }
   std::optional<size_t> FreeBytes() const override { return real_->FreeBytes(); }

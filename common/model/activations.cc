@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
@@ -34,9 +35,14 @@ class Areas final {
   size_t bytes_ = 0;
 };
 
-template <class T>
-void CopyVector(Backend* backend, T* to, const std::vector<T>& from) {
-  backend->CopyIn(to, from.data(), from.size() * sizeof(T));
+void AddInputs(Areas& areas, PassInputs* inputs, size_t rows, size_t lanes, size_t wanted) {
+  areas.Add(&inputs->feature_rows, 1);
+  areas.Add(&inputs->tokens, rows);
+  areas.Add(&inputs->offsets, lanes + 1);
+  areas.Add(&inputs->slots, lanes);
+  areas.Add(&inputs->provisional, lanes);
+  areas.Add(&inputs->logit_rows, wanted);
+  areas.Add(&inputs->row_tokens, wanted);
 }
 
 // Of the largest pass: `rows` tokens of `lanes` sequences with `wanted` logit rows.
@@ -44,12 +50,7 @@ Areas LayOut(ActivationBuffers& to, const ModelConfig& config, size_t rows, size
              size_t lanes) {
   const size_t row_width = rows * config.width;
   Areas layout;
-  layout.Add(&to.tokens, rows);
-  layout.Add(&to.offsets, lanes + 1);
-  layout.Add(&to.slots, lanes);
-  layout.Add(&to.provisional, lanes);
-  layout.Add(&to.logit_rows, wanted);
-  layout.Add(&to.row_tokens, wanted);
+  AddInputs(layout, &to, rows, lanes, wanted);
   for (float** field : {&to.x, &to.h, &to.r, &to.k, &to.v, &to.v_first, &to.y}) {
     layout.Add(field, row_width);
   }
@@ -67,21 +68,20 @@ Areas LayOut(ActivationBuffers& to, const ModelConfig& config, size_t rows, size
 
 }  // namespace
 
-void Activations::Impl::Upload(const DecodeBatch& batch) {
+void Activations::Impl::Upload(const DecodeBatch& batch, float* features) {
   CHECK_LE(batch.rows(), max_rows);
   CHECK_LE(batch.lanes(), max_lanes);
   logit_count = static_cast<int>(batch.logit_rows.size());
   CHECK_LE(logit_count, max_logit_rows);
-  host_row_tokens.clear();
-  for (const int32_t row : batch.logit_rows) {
-    host_row_tokens.push_back(batch.tokens[static_cast<size_t>(row)]);
-  }
-  CopyVector(backend, tokens, batch.tokens);
-  CopyVector(backend, offsets, batch.offsets);
-  CopyVector(backend, slots, batch.slots);
-  CopyVector(backend, provisional, batch.provisional);
-  CopyVector(backend, logit_rows, batch.logit_rows);
-  CopyVector(backend, row_tokens, host_row_tokens);
+  *host.feature_rows = features;
+  absl::c_copy(batch.tokens, host.tokens);
+  absl::c_copy(batch.offsets, host.offsets);
+  absl::c_copy(batch.slots, host.slots);
+  absl::c_copy(batch.provisional, host.provisional);
+  absl::c_copy(batch.logit_rows, host.logit_rows);
+  absl::c_transform(batch.logit_rows, host.row_tokens,
+                    [&](int32_t row) { return batch.tokens[static_cast<size_t>(row)]; });
+  backend->CopyIn(feature_rows, host_block.data(), host_block.size() * sizeof(uint64_t));
 }
 
 Activations::Activations(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -97,8 +97,9 @@ absl::StatusOr<std::unique_ptr<Activations>> Activations::Create(Backend* backen
   impl->max_logit_rows = max_logit_rows;
   impl->max_lanes = max_lanes;
   impl->vocab = config.vocab;
-  const Areas layout = LayOut(*impl, config, static_cast<size_t>(max_rows),
-                              static_cast<size_t>(max_logit_rows), static_cast<size_t>(max_lanes));
+  const size_t rows = static_cast<size_t>(max_rows), wanted = static_cast<size_t>(max_logit_rows),
+               lanes = static_cast<size_t>(max_lanes);
+  const Areas layout = LayOut(*impl, config, rows, wanted, lanes);
   void* memory = backend->Allocate(layout.bytes());
   if (memory == nullptr) {
     return absl::ResourceExhaustedError(
@@ -115,6 +116,10 @@ absl::StatusOr<std::unique_ptr<Activations>> Activations::Create(Backend* backen
                         "available; lower --prefill-budget or --max-sequences",
                         max_rows, backend->name()));
   }
+  Areas host;
+  AddInputs(host, &impl->host, rows, lanes, wanted);
+  impl->host_block.resize(host.bytes() / sizeof(uint64_t));
+  host.Deal(impl->host_block.data());
   return std::unique_ptr<Activations>(new Activations(std::move(impl)));
 }
 

@@ -9,16 +9,20 @@
 
 namespace tandem {
 
-// The memory of a pass; dimension letters as in ModelConfig, T and R for the largest pass.
-struct ActivationBuffers {
-  // Copies of the batch.
+// The memory of a pass; dimension letters as in ModelConfig, T, B and R for the largest pass.
+
+// What the host tells a pass, in one block.
+struct PassInputs {
+  float** feature_rows = nullptr;  // [1], of FeatureTap
   int32_t* tokens = nullptr;       // [T]
   int32_t* offsets = nullptr;      // [B + 1]
   int32_t* slots = nullptr;        // [B]
   int32_t* provisional = nullptr;  // [B]
   int32_t* logit_rows = nullptr;   // [R]
-  int32_t* row_tokens = nullptr;   // [R]
+  int32_t* row_tokens = nullptr;   // [R] token consumed by each logit row
+};
 
+struct ActivationBuffers : PassInputs {
   float* x = nullptr;                              // [T, C] residual stream
   float* h = nullptr;                              // [T, C]
   float* mixed = nullptr;                          // [6, T, C]
@@ -41,9 +45,10 @@ struct Activations::Impl : ActivationBuffers {
   int max_logit_rows = 0;
   int max_lanes = 0;
   int vocab = 0;
-  std::vector<int32_t> host_row_tokens;  // [R]
+  std::vector<uint64_t> host_block;  // the inputs of the pass as they lie in backend memory
+  PassInputs host;                   // in host_block
 
-  void Upload(const DecodeBatch& batch);
+  void Upload(const DecodeBatch& batch, float* features);
 };
 
 }  // namespace tandem

@@ -63,11 +63,11 @@ class Pass final {
             .log_stride = state_.log_stride()};
   }
 
-  // Where the rows of [h, m1, m2] take part `index`, or null.
-  View<float> Tap(int index) const {
-    if (features_.rows == nullptr) return {};
+  // Where the rows of [h, m1, m2] take part `index`.
+  RowTap Tap(int index) const {
+    if (!features_.known()) return {};
     const size_t width = static_cast<size_t>(config_.width);
-    return {features_.rows + index * width, (static_cast<size_t>(rows_) * 3 - index) * width};
+    return {.rows = at_.feature_rows, .offset = index * width, .stride = 3 * width};
   }
 
   void TimeMix(int index) {
@@ -152,15 +152,14 @@ class Pass final {
                             .h = Rows(at_.h, width),
                             .mixed = Rows(at_.mixed, width),
                             .act = Rows(at_.act, config_.ffn)});
-    View<float> tap;
+    RowTap tap;
     if (index == features_.taps[0]) tap = Tap(1);
     if (index == features_.taps[1]) tap = Tap(2);
     backend_.ChannelMixValue({.rows = rows_,
                               .value = layer.ffn_value,
                               .act = Rows(at_.act, config_.ffn),
                               .x = Rows(at_.x, width),
-                              .tap = tap,
-                              .tap_stride = static_cast<size_t>(3 * width)});
+                              .tap = tap});
   }
 
   void Head() {
@@ -174,8 +173,7 @@ class Pass final {
                    .logit_rows = {at_.logit_rows, wanted},
                    .h = {at_.head_h, wanted * config_.width},
                    .logits = {at_.logits, wanted * config_.vocab},
-                   .tap = Tap(0),
-                   .tap_stride = static_cast<size_t>(3 * config_.width)});
+                   .tap = Tap(0)});
   }
 
   const ModelWeights& weights_;
@@ -202,8 +200,9 @@ void Rwkv7::Forward(const DecodeBatch& batch, RecurrentState& state, Activations
   }
   for (const int32_t slot : batch.slots)
     CHECK(slot >= 0 && slot < state.slots()) << "slot " << slot;
-  CHECK(features.rows == nullptr || features.taps[0] != features.taps[1]);
-  activations.impl_->Upload(batch);
+  CHECK(features.known() || features.rows == nullptr);
+  CHECK(!features.known() || features.taps[0] != features.taps[1]);
+  activations.impl_->Upload(batch, features.rows);
   if (write_drafts) {
     const ActivationBuffers& at = *activations.impl_;
     write_drafts({at.tokens, batch.tokens.size()}, {at.row_tokens, batch.logit_rows.size()});
@@ -218,7 +217,6 @@ void Rwkv7::Forward(const DecodeBatch& batch, RecurrentState& state, Activations
        .values = {static_cast<uint64_t>(batch.rows()), static_cast<uint64_t>(batch.lanes()),
                   static_cast<uint64_t>(at.logit_count),
                   reinterpret_cast<uint64_t>(state.accepted()),
-                  reinterpret_cast<uint64_t>(features.rows),
                   static_cast<uint64_t>(features.taps[0]) << 32 |
                       static_cast<uint32_t>(features.taps[1])}},
       enqueue);

@@ -42,10 +42,13 @@ class Activations final {
 };
 
 // Where a pass leaves what a drafter needs: one row of [h, m1, m2] per token, h = LN_out(x) and m1,
-// m2 the residual stream after layers taps[0] and taps[1].
+// m2 the residual stream after layers taps[0] and taps[1]. Passes that differ in `rows` only are
+// recorded once.
 struct FeatureTap {
   int taps[2] = {-1, -1};
-  float* rows = nullptr;  // [T, 3C] backend memory, or null: not wanted
+  float* rows = nullptr;  // [T, 3C] backend memory, or null: not wanted now
+
+  bool known() const { return taps[0] >= 0 && taps[1] >= 0; }
 };
 
 // Enqueues what replaces drafts of a pass, once its tokens lie in backend memory and before an op

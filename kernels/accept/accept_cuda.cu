@@ -20,6 +20,7 @@ namespace {
 // One block per slice and row: adjusted logits and the largest of them, which is the choice at
 // temperature 0.
 __global__ void __launch_bounds__(kSliceThreads) AdjustKernel(AcceptArgs args, int first) {
+  BeginOverlapped();
   __shared__ float l[kAcceptSlice];
   __shared__ uint64_t parts[kWarp + 1];
   const Row row = FindRow(args, first);
@@ -38,6 +39,7 @@ __global__ void __launch_bounds__(kSliceThreads) AdjustKernel(AcceptArgs args, i
 
 // One block per slice and row, now that the row's largest logits are known.
 __global__ void __launch_bounds__(kSliceThreads) WeighKernel(AcceptArgs args, int first) {
+  BeginOverlapped();
   __shared__ SliceSums sums;
   __shared__ uint64_t parts[kWarp + 1];
   __shared__ float start;
@@ -49,6 +51,7 @@ __global__ void __launch_bounds__(kSliceThreads) WeighKernel(AcceptArgs args, in
 
 // One block per row: its token and log probabilities.
 __global__ void __launch_bounds__(kRowThreads, 1) ChooseKernel(AcceptArgs args, int first) {
+  BeginOverlapped();
   __shared__ CutMemory memory;
   const Row row = FindRow(args, first);
   if (row.lane == nullptr) return;
@@ -105,6 +108,7 @@ __device__ void CommitTokens(const AcceptArgs& args, const AcceptLane& lane, con
 
 // One block per slice and lane: what was accepted, counts and seen bits.
 __global__ void __launch_bounds__(kSliceThreads) CommitKernel(AcceptArgs args) {
+  BeginOverlapped();
   const AcceptLane& lane = args.lanes.data[blockIdx.y];
   const int32_t* choices = args.tokens.data + static_cast<size_t>(blockIdx.y) * kDepths;
   const int emitted = EmittedOf(args, lane, choices);
@@ -124,12 +128,12 @@ void AcceptCuda(const AcceptArgs& args, const DeviceCuda& device) {
   for (int first = 0; first < rows; first += at_once) {
     const unsigned count = std::min(at_once, rows - first);
     const dim3 grid(slices, count);
-    Launch(device, AdjustKernel, grid, kSliceThreads, 0, args, first);
-    Launch(device, WeighKernel, grid, kSliceThreads, 0, args, first);
-    Launch(device, ChooseKernel, dim3(1, count), kRowThreads, 0, args, first);
+    LaunchOverlapped(device, AdjustKernel, grid, kSliceThreads, 0, args, first);
+    LaunchOverlapped(device, WeighKernel, grid, kSliceThreads, 0, args, first);
+    LaunchOverlapped(device, ChooseKernel, dim3(1, count), kRowThreads, 0, args, first);
   }
-  Launch(device, CommitKernel, dim3(slices, static_cast<unsigned>(args.lanes.size)), kSliceThreads,
-         0, args);
+  LaunchOverlapped(device, CommitKernel, dim3(slices, static_cast<unsigned>(args.lanes.size)),
+                   kSliceThreads, 0, args);
 }
 
 }  // namespace tandem

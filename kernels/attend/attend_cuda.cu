@@ -15,6 +15,7 @@ static_assert(kWarps == kQueryHeadsPerKey && kAttendChunk == kWarp);
 // y = LN_ln1(x) of every row, then of every query, whose x goes to x_out. Grid [R + Q].
 __global__ void __launch_bounds__(kNormThreads)
     AttendNormKernel(const __grid_constant__ AttendArgs args, const AttendParts scratch) {
+  BeginOverlapped();
   __shared__ float parts[kWarp + 1];
   const size_t c = args.width;
   const int block = blockIdx.x;
@@ -50,6 +51,7 @@ __device__ void Append(const AttendArgs& args, const AttendParts& scratch, int r
 // Blocks 0 .. R - 1 append a row, the others turn four heads of a query. Grid [R + 4Q].
 __global__ void __launch_bounds__(kHeadThreads)
     AttendRotateKernel(const __grid_constant__ AttendArgs args, const AttendParts scratch) {
+  BeginOverlapped();
   const int block = static_cast<int>(blockIdx.x) - args.rows;
   if (block < 0) return Append(args, scratch, blockIdx.x);
   const int row = args.query_rows.data[block / kAttendKeyHeads];
@@ -134,6 +136,7 @@ __device__ void MixValues(const float* values, int begin, int ring_size, int liv
 // of keys only. Grid [chunks, 4, Q].
 __global__ void __launch_bounds__(kHeadThreads)
     AttendChunkKernel(const __grid_constant__ AttendArgs args, const AttendParts scratch) {
+  BeginOverlapped();
   __shared__ ChunkShared shared;
   const int chunk = blockIdx.x;
   const size_t key_head = blockIdx.y;
@@ -175,6 +178,7 @@ __global__ void __launch_bounds__(kHeadThreads)
 __global__ void __launch_bounds__(kHeadThreads)
     AttendGateKernel(const __grid_constant__ AttendArgs args, const AttendParts scratch,
                      const int chunks) {
+  BeginOverlapped();
   const int query = blockIdx.y;
   const int live = (WindowOf(args, query).count + kAttendChunk - 1) / kAttendChunk;
   const size_t head = static_cast<size_t>(query) * kAttendQueryHeads + blockIdx.x;
@@ -197,6 +201,7 @@ __global__ void __launch_bounds__(kHeadThreads)
 // z = LN_ln2(x_out). Grid [Q].
 __global__ void __launch_bounds__(kNormThreads)
     AttendOutNormKernel(const __grid_constant__ AttendArgs args) {
+  BeginOverlapped();
   __shared__ float parts[kWarp + 1];
   const float* const x = args.x_out.data + static_cast<size_t>(blockIdx.x) * args.width;
   float* const z = args.z.data[blockIdx.x];
@@ -230,19 +235,21 @@ void AttendCuda(const AttendArgs& args, const DeviceCuda& device) {
   const unsigned rows = static_cast<unsigned>(args.rows);
   const unsigned queries = static_cast<unsigned>(args.queries);
   const int chunks = AttendChunks(args);
-  Launch(device, AttendNormKernel, dim3(rows + queries), dim3(kNormThreads), 0, args, scratch);
+  LaunchOverlapped(device, AttendNormKernel, dim3(rows + queries), dim3(kNormThreads), 0, args,
+                   scratch);
   Project(args, scratch, device);
-  Launch(device, AttendRotateKernel, dim3(rows + queries * kAttendKeyHeads), dim3(kHeadThreads), 0,
-         args, scratch);
-  Launch(device, AttendChunkKernel, dim3(static_cast<unsigned>(chunks), kAttendKeyHeads, queries),
-         dim3(kHeadThreads), 0, args, scratch);
-  Launch(device, AttendGateKernel, dim3(kAttendQueryHeads, queries), dim3(kHeadThreads), 0, args,
-         scratch, chunks);
+  LaunchOverlapped(device, AttendRotateKernel, dim3(rows + queries * kAttendKeyHeads),
+                   dim3(kHeadThreads), 0, args, scratch);
+  LaunchOverlapped(device, AttendChunkKernel,
+                   dim3(static_cast<unsigned>(chunks), kAttendKeyHeads, queries),
+                   dim3(kHeadThreads), 0, args, scratch);
+  LaunchOverlapped(device, AttendGateKernel, dim3(kAttendQueryHeads, queries), dim3(kHeadThreads),
+                   0, args, scratch, chunks);
   LinearCuda(
       WholeRows(args.queries, args.output, {scratch.attention, queries * size_t{kAttendQueryWidth}},
                 args.x_out, Epilogue::kAdd),
       device);
-  Launch(device, AttendOutNormKernel, dim3(queries), dim3(kNormThreads), 0, args);
+  LaunchOverlapped(device, AttendOutNormKernel, dim3(queries), dim3(kNormThreads), 0, args);
 }
 
 }  // namespace tandem

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <cstddef>
-
 #include "kernels/linear/linear.h"
+#include "kernels/row_tap.h"
 #include "kernels/view.h"
 
 namespace tandem {
@@ -15,8 +14,7 @@ struct ChannelMixValueArgs {
   Matrix value;           // [C, F]
   View<const float> act;  // [T, F]
   View<float> x;          // [T, C] in and out
-  View<float> tap;        // [T, tap_stride]: the first C of each row are written; null: not wanted
-  size_t tap_stride = 0;  // in floats
+  RowTap tap;             // of the new x
 };
 
 void ChannelMixValueCpu(const ChannelMixValueArgs& args, ThreadPool& pool);

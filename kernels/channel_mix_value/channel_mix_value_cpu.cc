@@ -8,11 +8,10 @@ namespace tandem {
 void ChannelMixValueCpu(const ChannelMixValueArgs& args, ThreadPool& pool) {
   const size_t width = static_cast<size_t>(args.value.rows);
   LinearCpu(WholeRows(args.rows, args.value, args.act, args.x, Epilogue::kAdd), pool);
-  if (args.tap.data == nullptr) return;
-  for (int t = 0; t < args.rows; ++t) {
-    std::memcpy(args.tap.data + t * args.tap_stride, args.x.data + t * width,
-                width * sizeof(float));
-  }
+  if (!args.tap.wanted()) return;
+  float* const tap = *args.tap.rows + args.tap.offset;
+  for (int t = 0; t < args.rows; ++t)
+    std::memcpy(tap + t * args.tap.stride, args.x.data + t * width, width * sizeof(float));
 }
 
 }  // namespace tandem

@@ -7,12 +7,13 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Row blockIdx.x of x [T, width] to tap [T, tap_stride], four channels per thread.
-__global__ void TapKernel(const float* __restrict__ x, int width, float* __restrict__ tap,
-                          size_t tap_stride) {
+// Row blockIdx.x of x [T, width] to the tap, four channels per thread.
+__global__ void TapKernel(const float* x, int width, const RowTap tap) {
+  BeginOverlapped();
   const int at = 4 * static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
-  if (at >= width) return;
-  *reinterpret_cast<float4*>(tap + blockIdx.x * tap_stride + at) =
+  float* const rows = *tap.rows;
+  if (at >= width || rows == nullptr) return;
+  *reinterpret_cast<float4*>(rows + tap.offset + blockIdx.x * tap.stride + at) =
       *reinterpret_cast<const float4*>(x + static_cast<size_t>(blockIdx.x) * width + at);
 }
 
@@ -21,10 +22,10 @@ __global__ void TapKernel(const float* __restrict__ x, int width, float* __restr
 void ChannelMixValueCuda(const ChannelMixValueArgs& args, const DeviceCuda& device) {
   const int width = args.value.rows;
   LinearCuda(WholeRows(args.rows, args.value, args.act, args.x, Epilogue::kAdd), device);
-  if (args.tap.data == nullptr) return;
+  if (args.tap.rows == nullptr) return;
   const dim3 grid(args.rows, CeilDiv(width, 4 * kThreads));
-  Launch(device, TapKernel, grid, dim3(kThreads), 0, static_cast<const float*>(args.x.data), width,
-         args.tap.data, args.tap_stride);
+  LaunchOverlapped(device, TapKernel, grid, dim3(kThreads), 0,
+                   static_cast<const float*>(args.x.data), width, args.tap);
 }
 
 }  // namespace tandem

@@ -39,6 +39,7 @@ __device__ NormJob JobOf(const DraftFuseArgs& args, int row, int part) {
 // Grid [R, parts].
 __global__ void __launch_bounds__(kThreads)
     DraftFuseInputsKernel(const __grid_constant__ DraftFuseArgs args) {
+  BeginOverlapped();
   __shared__ float parts[kWarp + 1];
   const NormJob job = JobOf(args, blockIdx.x, blockIdx.y);
   const RowMoments moments = MomentsOf(job.x, args.width, kLayerNormEps, parts);
@@ -49,6 +50,7 @@ __global__ void __launch_bounds__(kThreads)
 // x = LN_ln0(x + dep). Grid [R].
 __global__ void __launch_bounds__(kThreads)
     DraftFuseDepthKernel(const __grid_constant__ DraftFuseArgs args) {
+  BeginOverlapped();
   __shared__ float parts[kWarp + 1];
   float* const x = args.x.data + static_cast<size_t>(blockIdx.x) * args.width;
   // MomentsOf reads a value in the thread that wrote it.
@@ -66,8 +68,8 @@ void DraftFuseCuda(const DraftFuseArgs& args, const DeviceCuda& device) {
   const bool from_features = args.features.data != nullptr;
   const View<float> normed = args.scratch.Sub(0, rows * kFeatures * c);
   const View<float> joined = args.scratch.Sub(normed.size, rows * 2 * c);
-  Launch(device, DraftFuseInputsKernel, dim3(rows, from_features ? kFeatures + 1 : 2),
-         dim3(kThreads), 0, args);
+  LaunchOverlapped(device, DraftFuseInputsKernel, dim3(rows, from_features ? kFeatures + 1 : 2),
+                   dim3(kThreads), 0, args);
   if (from_features) {
     LinearCuda({.rows = args.rows,
                 .weight = args.fproj,
@@ -78,7 +80,7 @@ void DraftFuseCuda(const DraftFuseArgs& args, const DeviceCuda& device) {
                device);
   }
   LinearCuda(WholeRows(args.rows, args.proj, joined, args.x), device);
-  Launch(device, DraftFuseDepthKernel, dim3(rows), dim3(kThreads), 0, args);
+  LaunchOverlapped(device, DraftFuseDepthKernel, dim3(rows), dim3(kThreads), 0, args);
 }
 
 }  // namespace tandem

@@ -32,6 +32,7 @@ __device__ Choice WarpBest(Choice choice) {
 // o = LN_lo(x). Grid [R].
 __global__ void __launch_bounds__(kNormThreads)
     DraftHeadNormKernel(const __grid_constant__ DraftHeadArgs args) {
+  BeginOverlapped();
   __shared__ float parts[kWarp + 1];
   const size_t row = static_cast<size_t>(blockIdx.x) * args.width;
   const float* const x = args.x.data + row;
@@ -43,6 +44,7 @@ __global__ void __launch_bounds__(kNormThreads)
 // Grid [R]. Position 0 at -infinity stands for nothing chosen, which a NaN or -infinity leaves.
 __global__ void __launch_bounds__(kChooseThreads)
     DraftHeadChooseKernel(const __grid_constant__ DraftHeadArgs args) {
+  BeginOverlapped();
   __shared__ Choice choices[kWarps];
   constexpr int kBatch = 8;  // independent loads
   const int count = static_cast<int>(args.draft_vocab.size);
@@ -72,9 +74,9 @@ __global__ void __launch_bounds__(kChooseThreads)
 
 void DraftHeadCuda(const DraftHeadArgs& args, const DeviceCuda& device) {
   const unsigned rows = static_cast<unsigned>(args.rows);
-  Launch(device, DraftHeadNormKernel, dim3(rows), dim3(kNormThreads), 0, args);
+  LaunchOverlapped(device, DraftHeadNormKernel, dim3(rows), dim3(kNormThreads), 0, args);
   LinearCuda(WholeRows(args.rows, args.head, args.o, args.logits), device);
-  Launch(device, DraftHeadChooseKernel, dim3(rows), dim3(kChooseThreads), 0, args);
+  LaunchOverlapped(device, DraftHeadChooseKernel, dim3(rows), dim3(kChooseThreads), 0, args);
 }
 
 }  // namespace tandem

@@ -10,6 +10,7 @@ constexpr int kThreads = 256;
 // mixed [R, C], the first part of the scratch. Grid [R, C / kThreads, rounded up].
 __global__ void __launch_bounds__(kThreads)
     DraftMixInputKernel(const __grid_constant__ DraftMixArgs args) {
+  BeginOverlapped();
   const int row = blockIdx.x;
   const int i = blockIdx.y * kThreads + threadIdx.x;
   if (i >= args.width) return;
@@ -27,7 +28,7 @@ void DraftMixCuda(const DraftMixArgs& args, const DeviceCuda& device) {
   const size_t hidden_width = static_cast<size_t>(args.key.rows);
   const View<float> mixed = args.scratch.Sub(0, rows * c);
   const View<float> hidden = args.scratch.Sub(mixed.size, rows * hidden_width);
-  Launch(
+  LaunchOverlapped(
       device, DraftMixInputKernel,
       dim3(static_cast<unsigned>(args.rows), static_cast<unsigned>(CeilDiv(args.width, kThreads))),
       dim3(kThreads), 0, args);

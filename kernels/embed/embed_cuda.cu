@@ -8,8 +8,8 @@ constexpr int kThreads = 256;
 
 // Row tokens[blockIdx.x] of table [V, width] to row blockIdx.x of x [T, width], four channels per
 // thread.
-__global__ void EmbedKernel(const int32_t* __restrict__ tokens, const float* __restrict__ table,
-                            int width, float* __restrict__ x) {
+__global__ void EmbedKernel(const int32_t* tokens, const float* table, int width, float* x) {
+  BeginOverlapped();
   const int at = 4 * static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (at >= width) return;
   const float* from = table + static_cast<size_t>(tokens[blockIdx.x]) * width + at;
@@ -21,8 +21,8 @@ __global__ void EmbedKernel(const int32_t* __restrict__ tokens, const float* __r
 
 void EmbedCuda(const EmbedArgs& args, const DeviceCuda& device) {
   const dim3 grid(args.rows, CeilDiv(args.width, 4 * kThreads));
-  Launch(device, EmbedKernel, grid, dim3(kThreads), 0, args.tokens.data, args.table.data,
-         args.width, args.x.data);
+  LaunchOverlapped(device, EmbedKernel, grid, dim3(kThreads), 0, args.tokens.data, args.table.data,
+                   args.width, args.x.data);
 }
 
 }  // namespace tandem

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "kernels/linear/linear.h"
+#include "kernels/row_tap.h"
 #include "kernels/view.h"
 
 namespace tandem {
@@ -22,8 +22,7 @@ struct HeadArgs {
   View<const int32_t> logit_rows;  // [R] ascending rows of x; may be empty
   View<float> h;                   // [R, C] scratch
   View<float> logits;              // [R, V] out
-  View<float> tap;        // [T, tap_stride]: the first C of each row are written; null: not wanted
-  size_t tap_stride = 0;  // in floats
+  RowTap tap;                      // of LN_out(x), all rows
 };
 
 void HeadCpu(const HeadArgs& args, ThreadPool& pool);

@@ -32,10 +32,11 @@ HWY_EXPORT(FinalNorm);
 void HeadCpu(const HeadArgs& args, ThreadPool& pool) {
   constexpr int kSpan = 16;  // rows of one piece of work
   const size_t width = static_cast<size_t>(args.width);
-  if (args.tap.data != nullptr) {
+  if (args.tap.wanted()) {
+    float* const tap = *args.tap.rows + args.tap.offset;
     pool.ParallelFor((args.rows + kSpan - 1) / kSpan, [&](int span) {
       for (int t = span * kSpan; t < std::min((span + 1) * kSpan, args.rows); ++t) {
-        HWY_DYNAMIC_DISPATCH(FinalNorm)(args, t, args.tap.data + t * args.tap_stride);
+        HWY_DYNAMIC_DISPATCH(FinalNorm)(args, t, tap + t * args.tap.stride);
       }
     });
   }

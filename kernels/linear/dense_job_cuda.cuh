@@ -18,6 +18,7 @@ namespace tandem {
 inline constexpr int kDenseWarps = 8;
 inline constexpr int kSlices = 8;
 inline constexpr int kMmaRows = 8;
+inline constexpr int kMostStages = 4;
 
 // How a block is cut: a warp has kTiles tiles of outputs and kColumns groups of 8 rows; a team of
 // kTeamTiles x kTeamColumns warps shares the memory of its loads and computes whole slices.
@@ -54,7 +55,9 @@ struct DenseJob {
   size_t y_stride;
   int outputs;      // N
   int inputs;       // K
-  int first_block;  // of blockIdx.y
+  int tiles;        // of outputs
+  int steps;        // of K
+  int first_group;  // of outputs
   WeightFormat format;
   Epilogue epilogue;
   bool aligned;             // every row of x is 16-byte aligned
@@ -66,10 +69,18 @@ struct DenseJob {
 struct DenseJobs {
   DenseJob jobs[kMostLinearJobs];
   int count;
+  int groups;       // of outputs, of all jobs one after the other
   int rows;         // M
-  int stages;       // of the loads in shared memory, 2 ... 4
+  int stages;       // of the loads in shared memory, 2 ... kMostStages
   int stage_bytes;  // the largest of any job's format
 };
+
+// The job of a group of outputs, which is not before that of `from`.
+__device__ inline int JobOfGroup(const DenseJobs& jobs, int group, int from) {
+  while (from + 1 < jobs.count && group >= jobs.jobs[from + 1].first_group) ++from;
+  return from;
+}
+__device__ inline int SliceStep(int steps, int slice) { return steps * slice / kSlices; }
 
 // Where a block, a warp and a lane stand in a job.
 template <WeightFormat kFormat, class Cut>
@@ -78,8 +89,8 @@ struct DensePlace {
 
   __device__ DensePlace(const DenseJob& of, int tile, int row, int rows)
       : job(of),
-        steps(CeilDiv(of.inputs, Step::kInputs)),
-        tiles(CeilDiv(of.outputs, kTileOutputs)),
+        steps(of.steps),
+        tiles(of.tiles),
         first_tile(tile),
         first_row(row),
         columns(min(rows - row, Cut::kBlockRows)),
@@ -88,7 +99,6 @@ struct DensePlace {
         tile_warp(thread / kWarp / Cut::kRowWarps),
         row_warp(thread / kWarp % Cut::kRowWarps) {}
 
-  __device__ int SliceStep(int slice) const { return steps * slice / kSlices; }
   // Of sum i of the mma of a warp's tile and column, in the block.
   __device__ int OutputOf(int tile, int i) const {
     return (tile_warp * Cut::kTiles + tile) * kTileOutputs + lane / 4 + i / 2 * 8;
@@ -104,5 +114,20 @@ struct DensePlace {
   const int thread;  // in its team
   const int tile_warp, row_warp;
 };
+
+// Calls body(place) with a block's place in a group of outputs of `job`, whose format and rounding
+// are known at run time.
+template <class Cut, class Body>
+__device__ inline void WithPlace(const DenseJobs& jobs, const DenseJob& job, int group,
+                                 int first_row, const Body& body) {
+  const int first_tile = (group - job.first_group) * Cut::kBlockTiles;
+  if (job.rounded != nullptr) {
+    body(DensePlace<WeightFormat::kFp8, RoundedCut<Cut>>(job, first_tile, first_row, jobs.rows));
+    return;
+  }
+  WithFormat(job.format, [&](auto tag) {
+    body(DensePlace<decltype(tag)::value, Cut>(job, first_tile, first_row, jobs.rows));
+  });
+}
 
 }  // namespace tandem

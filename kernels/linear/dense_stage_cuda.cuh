@@ -18,6 +18,16 @@ __device__ inline void FillQuad(uint8_t* to, const DenseJob& job, int row, int k
   for (int i = 0; i < 4; ++i) CopyAsyncWord(to + i * 4, i < present ? from + i : x, i < present);
 }
 
+// The bytes and inputs of a step of a format known at run time.
+__host__ __device__ inline int StepBytes(WeightFormat format) {
+  return format == WeightFormat::kInt6 ? DenseStep<WeightFormat::kInt6>::kBytes
+                                       : DenseStep<WeightFormat::kFp8>::kBytes;
+}
+__host__ __device__ inline int StepInputs(WeightFormat format) {
+  return format == WeightFormat::kBf16 ? DenseStep<WeightFormat::kBf16>::kInputs
+                                       : DenseStep<WeightFormat::kFp8>::kInputs;
+}
+
 // The activations of a step.
 template <WeightFormat kFormat, class Cut>
 __device__ inline void FillExact(const DensePlace<kFormat, Cut>& place, uint8_t* to, int step) {
@@ -39,9 +49,11 @@ __device__ inline void FillRounded(const DensePlace<kFormat, Cut>& place, uint8_
   }
 }
 
-// Starts the loads of one step. Tiles beyond the last are the last again.
+// Start the loads of one step of a block's outputs and rows. Tiles beyond the last are the last
+// again.
 template <WeightFormat kFormat, class Cut>
-__device__ inline void FillStage(const DensePlace<kFormat, Cut>& place, uint8_t* stage, int step) {
+__device__ inline void FillWeights(const DensePlace<kFormat, Cut>& place, uint8_t* stage,
+                                   int step) {
   using Step = DenseStep<kFormat>;
 #pragma unroll
   for (int t = 0; t < Cut::kBlockTiles; ++t) {
@@ -50,6 +62,10 @@ __device__ inline void FillStage(const DensePlace<kFormat, Cut>& place, uint8_t*
     for (int i = place.thread * 16; i < Step::kBytes; i += Cut::kTeamThreads * 16)
       CopyAsync16(stage + t * Step::kBytes + i, from + i);
   }
+}
+template <WeightFormat kFormat, class Cut>
+__device__ inline void FillInputs(const DensePlace<kFormat, Cut>& place, uint8_t* stage, int step) {
+  using Step = DenseStep<kFormat>;
   uint8_t* to = stage + Cut::kBlockTiles * Step::kBytes;
   if constexpr (Cut::kRounded) {
     FillRounded(place, to, step);
@@ -71,6 +87,7 @@ __device__ inline Activations LoadActivations(const uint8_t* x, int at) {
 
 // Until the oldest of `stages` - 1 stages under way is there for this thread.
 __device__ inline void WaitForStage(int stages) {
+  static_assert(kMostStages == 4);
   if (stages == 2) {
     CopyAsyncWait<0>();
   } else if (stages == 3) {

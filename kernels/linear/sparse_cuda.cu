@@ -10,24 +10,24 @@ namespace {
 
 void LaunchSparse(const DeviceCuda& device, void (*kernel)(SparseJob), int row_groups,
                   size_t shared_bytes, const SparseJob& job) {
-  cudaLaunchAttribute cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {kSpans, 1, 1};
+  cudaLaunchAttribute attributes[2] = {OverlapAttribute()};
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim = {kSpans, 1, 1};
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(kSpans, static_cast<unsigned>(CeilDiv(job.channels, kChannelTile)),
                         static_cast<unsigned>(row_groups));
   config.blockDim = dim3(kSparseThreads);
   config.dynamicSmemBytes = shared_bytes;
   config.stream = device.stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = 2;
   CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, job));
 }
 
 template <WeightFormat kFormat, int kRows>
 void LaunchFew(const SparseJob& job, const DeviceCuda& device) {
   constexpr auto kKernel = SparseFewKernel<kFormat, kRows>;
-  constexpr size_t kShared = sizeof(FewShared<kRows>);
+  constexpr size_t kShared = sizeof(FewShared<kFormat, kRows>);
   static const cudaError_t configured =
       cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
   CUDA_CHECK(configured);

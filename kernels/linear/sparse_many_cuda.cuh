@@ -88,6 +88,7 @@ __global__ void __launch_bounds__(kSparseThreads, 2)
   float span[kWarpRows][kLaneChannels] = {};
   if (first < end) FillBlock<kFormat>(shared.weights[0], job, first);
   CopyAsyncCommit();
+  WaitForEarlier();
   for (int block = first; block < end; ++block) {
     float x[kWarpRows][2];
 #pragma unroll
@@ -97,7 +98,7 @@ __global__ void __launch_bounds__(kSparseThreads, 2)
         const int row = first_row + r * kManyWarps + warp;
         const int neuron = block * kNeuronBlock + half * kWarp + lane;
         const bool present = row < job.rows && neuron < job.neurons;
-        x[r][half] = present ? __ldg(job.x + row * job.x_stride + neuron) : 0.0f;
+        x[r][half] = present ? job.x[row * job.x_stride + neuron] : 0.0f;
       }
     }
     CopyAsyncWait<0>();

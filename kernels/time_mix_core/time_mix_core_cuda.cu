@@ -143,16 +143,37 @@ __device__ void RunTile(WkvCells& cells, Tile& tile, int count, int commit_after
   }
 }
 
+// Brings S and the vectors of a head to the L2 cache.
+__device__ void PrefetchHead(const TimeMixCoreArgs& args, int head, const float* committed) {
+  constexpr int kLine = 32;  // floats of a cache line
+  constexpr int kStateLines = kHead * kHead / kLine, kLines = kHead / kLine;
+  const int i = static_cast<int>(threadIdx.x);
+  if (i < kStateLines) return PrefetchLine(committed + i * kLine);
+  const int line = i - kStateLines;
+  const auto prefetch = [&](int n, const View<const float>& vector) {
+    if (line / kLines == n && vector.size > 0)
+      PrefetchLine(vector.data + head * kHead + line % kLines * kLine);
+  };
+  prefetch(0, args.w0);
+  prefetch(1, args.a0);
+  prefetch(2, args.v0);
+  prefetch(3, args.k_k);
+  prefetch(4, args.k_a);
+  prefetch(5, args.r_k);
+  prefetch(6, args.ln_weight);
+  prefetch(7, args.ln_bias);
+}
+
 // One head of one lane per block. S stays in registers; every token goes through the same code,
 // whether it is certain, provisional or replayed later.
 __global__ void __launch_bounds__(kWkvThreads, 3) TimeMixCoreKernel(const TimeMixCoreArgs args) {
   __shared__ Tile tile;
   __shared__ WkvLog log;
+  LetNextStart();
   const int head = static_cast<int>(blockIdx.x), lane = static_cast<int>(blockIdx.y);
   const int first = args.lanes.offsets[lane], end = args.lanes.offsets[lane + 1];
   const int slot = args.lanes.slots[lane];
   const int last_certain = end - args.lanes.provisional[lane] - 1;
-  const int accepted = ClampAccepted(args.lanes.accepted[slot]);
   float* const committed = args.wkv.committed + slot * args.wkv.committed_stride +
                            static_cast<size_t>(head) * kHead * kHead;
   float* const entries = args.wkv.log + slot * args.wkv.log_stride + head * kHead;
@@ -160,7 +181,10 @@ __global__ void __launch_bounds__(kWkvThreads, 3) TimeMixCoreKernel(const TimeMi
   const int c = 2 * (static_cast<int>(threadIdx.x) % kWarp);
   const int channel = head * kHead + c;
   const size_t width = static_cast<size_t>(args.width);
+  PrefetchHead(args, head, committed);
+  WaitForEarlier();
 
+  const int accepted = ClampAccepted(args.lanes.accepted[slot]);
   WkvCells cells = LoadCells(committed);
   LoadLog(entries, accepted, args.width, log);
   RawToken next = {};
@@ -195,8 +219,8 @@ void TimeMixCoreCuda(const TimeMixCoreArgs& args, const DeviceCuda& device) {
       factor(args.w2, args.w_low, kDecay), factor(args.a2, args.a_low, kIcl),
       factor(args.g2, args.g_low, kGate), factor(args.v2, args.v_low, kMix)};
   LinearManyCuda(factors, args.v2.rows > 0 ? 4 : 3, device);
-  Launch(device, TimeMixCoreKernel, dim3(args.width / kHead, args.lanes.count), dim3(kWkvThreads),
-         0, args);
+  LaunchOverlapped(device, TimeMixCoreKernel, dim3(args.width / kHead, args.lanes.count),
+                   dim3(kWkvThreads), 0, args);
 }
 
 }  // namespace tandem

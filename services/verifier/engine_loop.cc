@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "services/verifier/record_passes.h"
 #include "services/verifier/simulated_acceptance.h"
 
 namespace tandem {
@@ -35,6 +36,8 @@ absl::StatusOr<std::unique_ptr<EngineLoop>> EngineLoop::Create(Backend* backend,
                                              {.max_lanes = loop->options_.max_sequences,
                                               .max_rows = loop->options_.max_rows(),
                                               .usable_vocab = loop->options_.usable_vocab}));
+  const FeatureTap no_rows = {.taps = {port->taps()[0], port->taps()[1]}};
+  RecordPasses(*backend, loop->options_.schedule, no_rows, *loop->state_, *loop->step_);
   metrics->state_slots.Set(loop->state_->slots());
   loop->UpdateGauges();
   return loop;

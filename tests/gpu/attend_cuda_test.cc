@@ -235,7 +235,8 @@ TEST_P(AttendCudaTest, RowsAreIndependent) {
   EXPECT_TRUE(SameBits(cuda.Values(), one_by_one.Values()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Widths, AttendCudaTest, ::testing::Values(256, 2560));
+INSTANTIATE_TEST_SUITE_P(Widths, AttendCudaTest, testing::Values(256, 2560),
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace tandem

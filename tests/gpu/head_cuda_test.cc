@@ -30,6 +30,7 @@ class HeadRig final {
     const View<float> h = memory_.Out<float>(wanted.size() * wide);
     const View<float> logits = memory_.Out<float>(wanted.size() * kVocab);
     const View<float> tap = memory_.Out<float>(rows * 3 * wide);
+    const View<float*> tap_rows = memory_.In(std::vector<float*>{tapped ? tap.data : nullptr});
     backend_.Head({.rows = static_cast<int>(rows),
                    .width = width_,
                    .x = memory_.In(x),
@@ -39,8 +40,7 @@ class HeadRig final {
                    .logit_rows = memory_.In(wanted),
                    .h = h,
                    .logits = logits,
-                   .tap = tapped ? tap : View<float>{},
-                   .tap_stride = 3 * wide});
+                   .tap = {.rows = tap_rows.data, .stride = 3 * wide}});
     return {memory_.Read(h), memory_.Read(logits), memory_.Read(tap)};
   }
 

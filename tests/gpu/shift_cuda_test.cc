@@ -7,8 +7,8 @@
 namespace tandem {
 namespace {
 
-using ShiftOps = testing::Types<TimeMixInRig, ChannelMixKeyRig>;
-INSTANTIATE_TYPED_TEST_SUITE_P(Shift, StateOpCudaTest, ShiftOps);
+using ShiftOps = AtAllWidths<TimeMixInRig, ChannelMixKeyRig>;
+INSTANTIATE_TYPED_TEST_SUITE_P(Shift, StateOpCudaTest, ShiftOps, WidthNames);
 
 }  // namespace
 }  // namespace tandem

@@ -307,7 +307,8 @@ TEST_P(SidecarCudaTest, DraftHeadTieTakesTheMoreFrequentAndNanNeverWins) {
   EXPECT_EQ(token(kNan, {}), values.draft_vocab[0]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Widths, SidecarCudaTest, ::testing::Values(256, 2560));
+INSTANTIATE_TEST_SUITE_P(Widths, SidecarCudaTest, testing::Values(256, 2560),
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace tandem

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -69,10 +70,25 @@ inline TestLanes DrawLanes(Random& random, std::vector<int>* pending) {
   return lanes;
 }
 
-inline constexpr int kRigWidths[] = {256, 2560, 4096};
+// A rig and the width that it is tested at.
+template <class TestedRig, int kTestedWidth>
+struct AtWidth {
+  using Rig = TestedRig;
+  static constexpr int kWidth = kTestedWidth;
+};
+template <class A, class B>
+using AtAllWidths = testing::Types<AtWidth<A, 256>, AtWidth<B, 256>, AtWidth<A, 2560>,
+                                   AtWidth<B, 2560>, AtWidth<A, 4096>, AtWidth<B, 4096>>;
+// Names of the form "256_0".
+struct WidthNames {
+  template <class T>
+  static std::string GetName(int index) {
+    return std::to_string(T::kWidth) + "_" + std::to_string(index);
+  }
+};
 
-// The properties of every state op on the device.
-template <class Rig>
+// The properties of every state op on the device; T is an AtWidth.
+template <class T>
 class StateOpCudaTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -5,8 +5,8 @@
 namespace tandem {
 namespace {
 
-using CoreOps = testing::Types<TimeMixCoreRig, FirstLayerCoreRig>;
-INSTANTIATE_TYPED_TEST_SUITE_P(TimeMixCore, StateOpCudaTest, CoreOps);
+using CoreOps = AtAllWidths<TimeMixCoreRig, FirstLayerCoreRig>;
+INSTANTIATE_TYPED_TEST_SUITE_P(TimeMixCore, StateOpCudaTest, CoreOps, WidthNames);
 
 }  // namespace
 }  // namespace tandem

@@ -117,12 +117,12 @@ TEST_F(ChannelMixTest, ValueAddsToTheResidualAndFillsTheTap) {
     if (random_.Int(0, 9) < 9) value = 0.0f;
   }
   std::vector<float> x = before, tap = Poisoned(kRows * kTapStride);
+  float* const rows = tap.data();
   backend_->ChannelMixValue({.rows = kRows,
                              .value = value_.packed(),
                              .act = ViewOf(std::as_const(act)),
                              .x = ViewOf(x),
-                             .tap = {tap.data() + kWidth, tap.size() - kWidth},
-                             .tap_stride = kTapStride});
+                             .tap = {.rows = &rows, .offset = kWidth, .stride = kTapStride}});
   for (size_t t = 0; t < kRows; ++t) {
     const std::vector<double> product =
         value_.Times({act.begin() + static_cast<std::ptrdiff_t>(t * kFfn),

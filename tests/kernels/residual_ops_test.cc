@@ -66,6 +66,7 @@ class HeadTest : public testing::Test {
     std::vector<float> h = Poisoned(wanted.size() * kWidth),
                        logits = Poisoned(wanted.size() * kVocab);
     tap_ = Poisoned(kRows * kTapStride);
+    float* const tap = tapped ? tap_.data() : nullptr;
     backend_->Head({.rows = kRows,
                     .width = kWidth,
                     .x = ViewOf(std::as_const(x_)),
@@ -75,8 +76,7 @@ class HeadTest : public testing::Test {
                     .logit_rows = ViewOf(wanted),
                     .h = ViewOf(h),
                     .logits = ViewOf(logits),
-                    .tap = tapped ? ViewOf(tap_) : View<float>{},
-                    .tap_stride = kTapStride});
+                    .tap = {.rows = &tap, .stride = kTapStride}});
     return logits;
   }
 
