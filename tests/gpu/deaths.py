@@ -70,13 +70,27 @@ def kill_daemon(group, options):
     os.kill(pids(group)["mps"], signal.SIGKILL)
 
 
-def fault(group, options):
-    """Another client of the same GPU, and of the same MPS server, faults."""
+def fault_client(options):
     program = options.build / "bin" / "fault_client"
     if options.backend != "cuda" or not program.exists():
         raise Skipped("no fault_client or no GPU")
-    out = subprocess.run([program], env=environment(pids(group)["verifier"]), capture_output=True, text=True, timeout=60)
+    return program
+
+
+def fault(group, options):
+    """Another client of the same GPU, and of the same MPS server, faults."""
+    out = subprocess.run([fault_client(options)], env=environment(pids(group)["verifier"]), capture_output=True, text=True,
+                         timeout=60)
     assert out.returncode == 0, f"fault_client: {out.stdout}{out.stderr}"
+
+
+def kill_in_kernel(group, options):
+    """Another client of the same GPU, and of the same MPS server, is killed in the middle of a kernel."""
+    with subprocess.Popen([fault_client(options), "spin"], env=environment(pids(group)["verifier"]), text=True,
+                          stdout=subprocess.PIPE) as client:
+        line = client.stdout.readline()
+        client.kill()
+    assert line == "spinning\n", f"fault_client: {line}"
 
 
 def terminate_drafter(group, options):
@@ -100,6 +114,7 @@ CASES = [
     ("drafter terminated", terminate_drafter, True),
     ("fault of another", fault, True),
     ("fault of another, idle", fault, False),
+    ("killed in a kernel", kill_in_kernel, True),
     ("verifier killed", kill_verifier, True),
     ("verifier killed, idle", kill_verifier, False),
     ("daemon killed", kill_daemon, True),
