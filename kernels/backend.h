@@ -1,7 +1,5 @@
 #pragma once
 
-#include <array>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,6 +8,7 @@
 #include <string>
 
 #include "kernels/export_handle.h"
+#include "kernels/graph_key.h"
 #include "kernels/view.h"
 
 namespace tandem {
@@ -36,22 +35,6 @@ struct ReplayArgs;
 struct TimeMixCoreArgs;
 struct TimeMixInArgs;
 struct TimeMixOutArgs;
-
-// Everything that the ops enqueued by Backend::RunRecorded depend on, besides the contents of
-// backend memory: sizes of the pass, and addresses that differ between passes.
-struct GraphKey {
-  // Backend memory of whoever records, which tells recorders apart: it is never given to another.
-  const void* owner = nullptr;
-  std::array<uint64_t, 6> values = {};
-
-  friend auto operator<=>(const GraphKey&, const GraphKey&) = default;
-};
-
-struct GraphCounts {
-  int kept = 0;          // recorded graphs that can be replayed
-  int64_t recorded = 0;  // since the backend was made
-  int64_t replayed = 0;  // since the backend was made
-};
 
 // Memory, order and ops of one device. Ops are enqueued in program order and see each other's
 // results; Wait returns when all of them have finished. Everything is allocated before serving

@@ -41,7 +41,7 @@ absl::Status CheckFormat(const WeightsSource& source, const std::string& name,
   return absl::InvalidArgumentError(absl::StrCat(
       source.path().checkpoint, ": tensor ", name, ": stored as ", WeightFormatName(stored),
       ", which --", flag, "=", asked, " does not change; leave --", flag,
-      " out, or make a file of ", asked, " from the unquantised model with `tandem quantize`"));
+      " out, or give the unquantised model, which is rounded to ", asked, " while it is loaded"));
 }
 
 // There must be matrices whose inputs are rounded.

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "common/base/file.h"
 #include "common/base/status_macros.h"
+#include "common/model/weight_format.h"
 #include "services/cli/bench_load.h"
 #include "services/cli/bench_plan.h"
 #include "services/cli/bench_report.h"
@@ -202,7 +203,7 @@ CLI::Option* AddSyntheticOptions(CLI::App& app, BenchOptions& options) {
           ->check(CLI::IsMember({"2.9b", "7.2b", "13.3b", "tiny"}));
   const auto format = [&](const char* name, std::string& value, const char* help) {
     app.add_option(name, value, help)
-        ->check(CLI::IsMember({"bf16", "fp8", "int8", "int6"}))
+        ->check(CLI::IsMember(WeightFormatNames(AllWeightFormats())))
         ->needs(synthetic);
   };
   format("--weights", options.weights, "Format of its large matrices");
@@ -233,10 +234,13 @@ Command MakeBenchCommand(CLI::App& root) {
           ->excludes(address);
   CLI::Option* synthetic = AddSyntheticOptions(*app, *options);
   synthetic->excludes(address)->excludes(model);
-  app->add_option("--up-flag", options->up_flags,
-                  "With --model or --synthetic: one more flag for tandem up")
-      ->allow_extra_args(false)
-      ->excludes(address);
+  CLI::Option* up_flag = app->add_option("--up-flag", options->up_flags,
+                                         "With --model or --synthetic: one more flag for tandem up")
+                             ->allow_extra_args(false);
+  app->parse_complete_callback([=] {
+    if (up_flag->count() > 0 && model->count() == 0 && synthetic->count() == 0)
+      throw CLI::RequiresError("--up-flag", "--model or --synthetic");
+  });
   AddLoadOptions(*app, *options);
   AddPrefillOptions(*app, *options);
   app->add_option("--verifier", options->verifier,
