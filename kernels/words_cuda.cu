@@ -64,9 +64,7 @@ void WordsCuda::Wait(uint32_t* word, uint32_t value) {
   ++waits_;
   Check(WaitValue()(stream_, Address(word), value, CU_STREAM_WAIT_VALUE_GEQ),
         "cuStreamWaitValue32");
-  // Says nothing about memory, so it waits for none.
-  Check(WriteValue()(stream_, Address(passed_), waits_, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER),
-        "cuStreamWriteValue32");
+  Check(WriteValue()(stream_, Address(passed_), waits_, 0), "cuStreamWriteValue32");
 }
 
 void WordsCuda::Write(uint32_t* word, uint32_t value) {

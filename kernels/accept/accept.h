@@ -61,6 +61,7 @@ struct AcceptLane {
   int64_t position = 0;   // absolute position of the token that the first row chooses
   // Simulates acceptance, for speed runs with weights that nobody trained: >= 0 keeps so many of
   // the drafts whatever was chosen, all where there are fewer. -1: those that equal the choices.
+  // With penalties, what rows after a draft that was not chosen count is unspecified.
   int32_t simulated = -1;
   Sampling sampling;
   View<const int32_t> bias_ids;   // [n] distinct, < V

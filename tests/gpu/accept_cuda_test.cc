@@ -5,6 +5,7 @@
 #include <random>
 #include <string>
 
+#include "kernels/accept/penalty.h"
 #include "kernels/backend.h"
 #include "tests/gpu/accept_pass.h"
 #include "tests/gpu/on_device.h"
@@ -119,6 +120,7 @@ AcceptPass RandomPass(int vocab, int usable, int lanes, int max_rows, Random& ra
                  .position = static_cast<int64_t>(random()) << (random() % 20),
                  .simulated = static_cast<int>(random() % (2 * kMaxDrafts)) - kMaxDrafts,
                  .sampling = samplings[random() % samplings.size()]}};
+    if (HasPenalties(lane.lane.sampling)) lane.lane.simulated = -1;
     if (i == 0 && lane.lane.rows == 0) lane.lane.rows = 1;
     lane.lane.sampling.seed = uint64_t{random()} * 0x100000001u;
     for (int id = static_cast<int>(random() % 5); id < vocab && random() % 2 == 0;
