@@ -265,6 +265,7 @@ TEST_F(AcceptCudaTest, RowsSeeTheDraftsBeforeThem) {
     AcceptLane& lane = pass.lanes[i].lane;
     lane.first_row = i * kDepths;
     lane.rows = kDepths;
+    lane.simulated = -1;
     lane.sampling = Samplings()[20 + i % 4];
     lane.sampling.seed = static_cast<uint64_t>(i);
     for (int at = 0; at < kDepths * 300; ++at)

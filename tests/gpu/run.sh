@@ -83,6 +83,8 @@ if ((sanitize)); then
       # Whole models take hours there; other processes are not followed.
       [[ $name =~ ^(model|drafter|ipc|record_passes)_cuda_test$ ]] && continue
       for tool in memcheck racecheck; do
+        # Racecheck reports cuBLASLt's own kernels, which order their memory by barriers that it does not know.
+        [[ $tool == racecheck && $name =~ ^(gemm|batch_invariant)_cuda_test$ ]] && continue
         filter='*'
         [[ $tool != racecheck ]] || filter=$(racecheck_filter "$name")
         one "$name.$tool" compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/$name" --gtest_brief=1 \
