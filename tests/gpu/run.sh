@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Runs the tests of the CUDA backend on a machine with a GPU: in a checkout after a build, or in a tree that
-# tests/gpu/pack.sh made. Nothing is built or installed.
+# Tests and times the CUDA backend on a machine with a GPU: in a checkout after a build, or in a tree that
+# tests/gpu/pack.sh made. Nothing is built or installed. Without names: all test programs, then what the build has of
+# serve.sh (with and without MPS), deaths.sh, and the steps of a synthetic model of real size.
 #
 #   tests/gpu/run.sh [--build DIR] [--results DIR] [--sanitize] [TEST...]
 #
 #   --build DIR     where the built programs lie (build)
 #   --results DIR   where logs and <card>.jsonl go (tests/bench/results)
 #   --sanitize      also the op tests under compute-sanitizer: memcheck on all of them, racecheck on small sizes
-#   TEST...         names of programs, e.g. linear_cuda_test (all)
+#   TEST...         names of test programs, e.g. linear_cuda_test: only these
 #
 # Ends with a table; exit code 1 when a test failed, or was skipped although the machine has a GPU.
 set -uo pipefail
@@ -18,13 +19,14 @@ while (($#)); do
     --build) build=$2; shift ;;
     --results) results=$2; shift ;;
     --sanitize) sanitize=1 ;;
-    -h | --help) sed -n '2,13s/^# \?//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -h | --help) sed -n '2,14s/^# \?//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     -*) echo "run.sh: unknown option '$1'; see --help" >&2; exit 2 ;;
     *) names+=("$1") ;;
   esac
   shift
 done
-((${#names[@]})) || names=($(cd "$build/tests" && ls -d ./*_cuda_test | sed 's|^./||'))
+services=0
+((${#names[@]})) || services=1 names=($(cd "$build/tests" && ls -d ./*_cuda_test | sed 's|^./||'))
 mkdir -p "$results"
 # The libraries that pack.sh carried.
 [[ ! -d $build/lib ]] || export LD_LIBRARY_PATH="$PWD/$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -95,6 +97,19 @@ if ((sanitize)); then
     echo "compute-sanitizer is not on the PATH"
     bad=$((bad + 1))
   fi
+fi
+# The services and the speed of whole steps, where there is a GPU to measure.
+if ((services)) && [[ -n $gpu ]]; then
+  for script in 'serve bf16 fp8' 'serve --mps bf16 fp8' deaths; do
+    [[ -x $build/bin/tandem ]] || break
+    read -r name arguments <<<"$script"
+    one "${script// /.}" bash "tests/gpu/$name.sh" --build "$build" --results "$results" $arguments
+  done
+  for format in bf16 fp8; do
+    [[ -x $build/bin/gpu_step_bench ]] || break
+    one "steps.7.2b.$format" "$build/bin/gpu_step_bench" --synthetic=7.2b --weights=$format --draft-weights=fp8 --rows=1,4 \
+      --prefill=1024 --batch= --steps=200 --json="$lines"
+  done
 fi
 printf '\n'
 printf '%s\n' "${table[@]}"
