@@ -258,7 +258,6 @@ std::vector<float> EmbeddingTable(const WeightsSource& source) {
 struct ModelWeights::Impl {
   Backend* backend = nullptr;
   ModelConfig config;
-  WeightsOptions options;
   uint64_t hash = 0;
   std::string name;
   const float* embedding = nullptr;
@@ -333,7 +332,6 @@ absl::StatusOr<std::unique_ptr<ModelWeights>> ModelWeights::Load(Backend* backen
   auto impl = std::make_unique<Impl>();
   impl->backend = backend;
   impl->config = source.config();
-  impl->options = options;
   impl->hash = source.content_hash();
   impl->name = source.name();
   RETURN_IF_ERROR(impl->LoadLayers(source));
@@ -368,16 +366,18 @@ const ModelWeights::Layers& ModelWeights::layers() const { return impl_->layers;
 
 std::string ModelWeights::FormatText() const {
   std::set<WeightFormat> formats;
+  bool rounded_inputs = false;
   for (const LayerWeights& layer : impl_->layers.layers) {
     for (const Matrix* matrix : {&layer.receptance, &layer.key, &layer.value, &layer.output,
                                  &layer.ffn_key, &layer.ffn_value}) {
       formats.insert(matrix->format);
+      rounded_inputs |= matrix->rounded_inputs;
     }
   }
   std::string text;
   for (const WeightFormat format : formats)
     absl::StrAppend(&text, text.empty() ? "" : "+", WeightFormatName(format));
-  if (impl_->options.rounded_inputs) absl::StrAppend(&text, ", activations fp8");
+  if (rounded_inputs) absl::StrAppend(&text, ", activations fp8");
   if (impl_->head.format != WeightFormat::kBf16)
     absl::StrAppend(&text, ", head ", WeightFormatName(impl_->head.format));
   return text;

@@ -119,6 +119,10 @@ absl::Status MakeAll(const VerifierOptions& options, const std::string& size, Lo
   model.format = options.weights.matrices.value_or(WeightFormat::kBf16);
   model.head_format = options.weights.head.value_or(WeightFormat::kBf16);
   model.rounded_inputs = options.weights.rounded_inputs;
+  if (model.rounded_inputs && model.format != WeightFormat::kFp8) {
+    return absl::InvalidArgumentError(
+        "--activations=fp8 needs matrices in fp8: --weights=fp8 for a synthetic model");
+  }
   model.zero_share = options.synthetic_zeros;
   if (options.mtp_path != "off") {
     loaded.sidecar = MtpFile::Synthetic({.base = model.config, .base_name = model.name});

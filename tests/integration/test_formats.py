@@ -60,3 +60,16 @@ def test_a_quantised_file_is_served_as_it_is(new_group, golden, binaries, tmp_pa
     assert other.returncode == 2 and "stored as fp8, which --weights=int8 does not change" in other.stderr
     report = subprocess.run([binaries / "tandem", "inspect", folder], capture_output=True, text=True, check=True).stdout
     assert "fp8" in report
+
+
+@pytest.mark.parametrize("model", [MODEL, "synthetic:tiny"])
+def test_rounded_activations_need_matrices_to_go_with(binaries, model):
+    refused = subprocess.run([binaries / "tandem-verifier", f"--model={model}", "--backend=cpu", "--weights=int8",
+                              "--activations=fp8"], capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 2 and "--activations=fp8 needs matrices in fp8: --weights=fp8" in refused.stderr
+
+
+def test_synthetic_weights_name_what_is_rounded(new_group):
+    group = new_group(model="synthetic:tiny", verifier_flags=["--weights=fp8", "--activations=fp8"], drafter=False)
+    said = group.client.generation.GetModel(generation_pb2.GetModelRequest())
+    assert said.weight_format == "fp8, activations fp8"
