@@ -32,10 +32,9 @@ StreamOperation WriteValue() {
 
 CUdeviceptr Address(const uint32_t* word) { return reinterpret_cast<CUdeviceptr>(word); }
 
+// The runtime's errors have the driver's numbers.
 void Check(CUresult result, const char* what) {
-  if (result == CUDA_SUCCESS) return;
-  std::fprintf(stderr, "CUDA backend: %s failed with driver error %d\n", what, result);
-  std::abort();
+  if (result != CUDA_SUCCESS) EndOnCudaError(__FILE__, __LINE__, what, result);
 }
 
 }  // namespace

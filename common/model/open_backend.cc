@@ -23,8 +23,9 @@ absl::StatusOr<OpenedBackend> OpenBackend(const std::string& name, int threads,
                          .device_name = start.device.name,
                          .mps = start.device.mps};
   }
-  if (name == "cuda") {
-    return absl::FailedPreconditionError(absl::StrCat("--backend=cuda: ", start.refused));
+  // Whoever gives up batch invariance wants a GPU that is there to be fast, not the CPU.
+  if (name == "cuda" || (!batch_invariant && MakeCudaBackend({}).backend != nullptr)) {
+    return absl::FailedPreconditionError(absl::StrCat("--backend=", name, ": ", start.refused));
   }
   LOG(INFO) << "backend cpu: " << start.refused;
   return OpenedBackend{.backend = MakeCpuBackend(threads)};

@@ -150,7 +150,7 @@ size_t EmbeddingCount(const ModelConfig& config) {
 }
 
 Matrix HeadShape(const SyntheticModel& model) {
-  return {.rows = model.config.vocab, .cols = model.config.width};
+  return {.format = model.head_format, .rows = model.config.vocab, .cols = model.config.width};
 }
 
 // The two tables that a drafter maps.
@@ -186,8 +186,8 @@ absl::Status MakeTables(Backend* backend, const SyntheticModel& model, ModelWeig
 uint64_t HashOf(const SyntheticModel& model) {
   Hasher hasher;
   hasher.Update(absl::StrCat(model.name, "/", static_cast<int>(model.format), "/",
-                             static_cast<int>(model.head_format), "/", model.zero_share, "/",
-                             model.seed));
+                             static_cast<int>(model.head_format), "/", model.rounded_inputs, "/",
+                             model.zero_share, "/", model.seed));
   return hasher.Digest();
 }
 

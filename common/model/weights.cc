@@ -258,6 +258,7 @@ std::vector<float> EmbeddingTable(const WeightsSource& source) {
 struct ModelWeights::Impl {
   Backend* backend = nullptr;
   ModelConfig config;
+  WeightsOptions options;
   uint64_t hash = 0;
   std::string name;
   const float* embedding = nullptr;
@@ -332,6 +333,7 @@ absl::StatusOr<std::unique_ptr<ModelWeights>> ModelWeights::Load(Backend* backen
   auto impl = std::make_unique<Impl>();
   impl->backend = backend;
   impl->config = source.config();
+  impl->options = options;
   impl->hash = source.content_hash();
   impl->name = source.name();
   RETURN_IF_ERROR(impl->LoadLayers(source));

@@ -60,7 +60,8 @@ struct AcceptLane {
   int32_t generated = 0;  // tokens of this reply that exist before the first choice
   int64_t position = 0;   // absolute position of the token that the first row chooses
   // Simulates acceptance, for speed runs with weights that nobody trained: >= 0 keeps so many of
-  // the drafts whatever was chosen, all where there are fewer. -1: those that equal the choices.
+  // the drafts whatever was chosen, up to the first that is none (a token below 0). -1: those that
+  // equal the choices.
   // With penalties, what rows after a draft that was not chosen count is unspecified.
   int32_t simulated = -1;
   Sampling sampling;

@@ -65,8 +65,8 @@ void AcceptOne(const AcceptArgs& args, int index, float* scratch) {
     args.accepted[lane.slot] = row;
     args.emitted[index] = row + 1;
     if (row + 1 == lane.rows) break;
-    const bool kept = lane.simulated >= 0 ? row < lane.simulated
-                                          : args.row_tokens[lane.first_row + row + 1] == token;
+    const int32_t draft = args.row_tokens[lane.first_row + row + 1];
+    const bool kept = lane.simulated >= 0 ? row < lane.simulated && draft >= 0 : draft == token;
     if (!kept) break;
   }
 }

@@ -71,8 +71,11 @@ __global__ void __launch_bounds__(kRowThreads, 1) ChooseKernel(AcceptArgs args, 
 __device__ int EmittedOf(const AcceptArgs& args, const AcceptLane& lane, const int32_t* choices) {
   const int32_t* consumed = args.row_tokens.data + lane.first_row;
   int emitted = lane.rows > 0 ? 1 : 0;
-  if (lane.simulated >= 0) return min(lane.simulated + emitted, lane.rows);
-  while (emitted < lane.rows && consumed[emitted] == choices[emitted - 1]) ++emitted;
+  const auto kept = [&] {
+    if (lane.simulated < 0) return consumed[emitted] == choices[emitted - 1];
+    return emitted <= lane.simulated && consumed[emitted] >= 0;
+  };
+  while (emitted < lane.rows && kept()) ++emitted;
   return emitted;
 }
 

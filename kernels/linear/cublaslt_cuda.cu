@@ -12,6 +12,8 @@ namespace {
 
 void Check(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
+  // A lost GPU shows here as well.
+  CUDA_CHECK(cudaFree(nullptr));
   std::fprintf(stderr, "CUDA backend: %s: cuBLASLt status %d\n", what, static_cast<int>(status));
   std::abort();
 }

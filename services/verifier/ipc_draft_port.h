@@ -87,6 +87,7 @@ class IpcDraftPort final : public DraftPort, public DeviceHandoff {
   std::vector<ipc::DraftRecord> drafts_;  // private copy
   uint64_t released_step_ = 0;  // `drafted` is to reach it before anything is waited for again
   uint64_t expected_step_ = 0;  // that the device waits for; 0: none
+  double expected_within_ = 0;  // seconds until that wait is released
   std::vector<int32_t> wanted_of_take_;  // by lane
   std::vector<int32_t> taken_;           // as wanted_of_take_
   int releases_in_a_row_ = 0;

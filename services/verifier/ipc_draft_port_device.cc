@@ -6,9 +6,10 @@ namespace tandem {
 
 void IpcDraftPort::Expect() {
   expected_step_ = step_;
+  expected_within_ = deadline_.Seconds(step_ - 1, step_);
   device_->Expect({.step = step_,
                    .lanes = lanes_,
-                   .deadline = ipc::After(deadline_.Seconds(step_ - 1, step_)),
+                   .deadline = ipc::After(expected_within_),
                    .stopped = [this, epoch = channel_.view().epoch()] {
                      return attachment_->live_epoch() != epoch;
                    }});
@@ -47,7 +48,8 @@ absl::Span<const int32_t> IpcDraftPort::Finish() {
     Released(expected_step_ + 1);
   } else if (result.waited) {
     releases_in_a_row_ = 0;
-    if (result.round_seconds > 0) {
+    // The stamps lie where the peer can write: what took longer would have been released.
+    if (result.round_seconds > 0 && result.round_seconds <= expected_within_) {
       deadline_.Measured(expected_step_, result.round_seconds);
       metrics_->draft_seconds.Observe(result.round_seconds);
       metrics_->handoff_seconds.Observe(result.handoff_seconds);

@@ -4,9 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "common/ipc/layout.h"
 #include "common/model/rwkv7.h"
 #include "common/model/state.h"
 #include "kernels/linear/linear.h"
+#include "services/verifier/draft_blocks.h"
 #include "services/verifier/step.h"
 
 namespace tandem {
@@ -42,6 +45,17 @@ MemoryShare LinearShare(const Backend& backend, const ModelConfig& config,
   return {"the linear ops of a pass",
           backend.LinearBytes(Activations::LinearOps(config, engine.max_rows()), largest),
           "--prefill-budget, --max-sequences"};
+}
+
+absl::StatusOr<MemoryShare> DraftBlocksShare(const ModelConfig& config,
+                                             const EngineOptions& engine) {
+  ASSIGN_OR_RETURN(const ipc::Layout layout, ipc::ComputeLayout({.slots = engine.max_sequences,
+                                                                 .max_lanes = engine.max_sequences,
+                                                                 .max_rows = engine.max_rows(),
+                                                                 .width = config.width,
+                                                                 .vocab = config.vocab}));
+  return MemoryShare{"the features shared with a drafter", kDraftBlocks * layout.feature_bytes,
+                     "--prefill-budget, --max-sequences"};
 }
 
 // All parameters as matrices of the format, nearly all of which they are, and the keys and values.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/drafter/mtp/mtp_file.h"
 #include "common/model/weights.h"
 #include "services/verifier/engine_options.h"
@@ -20,7 +21,7 @@ struct MemoryShare {
 };
 
 // Known before anything is allocated: the weights in their formats, the states and the largest
-// pass. Recorded graphs and the hand-off's block are not counted.
+// pass. Recorded graphs are not counted.
 std::vector<MemoryShare> PlanMemory(const Backend& backend, const ModelWeights::Bytes& weights,
                                     const ModelConfig& config, const EngineOptions& engine);
 
@@ -28,6 +29,10 @@ std::vector<MemoryShare> PlanMemory(const Backend& backend, const ModelWeights::
 // GPU.
 MemoryShare LinearShare(const Backend& backend, const ModelConfig& config,
                         const EngineOptions& engine, bool rounded_inputs);
+
+// What a drafter process maps: the blocks of the hand-off.
+absl::StatusOr<MemoryShare> DraftBlocksShare(const ModelConfig& config,
+                                             const EngineOptions& engine);
 
 // About what a drafter needs, in this process or another on the same device.
 MemoryShare SidecarShare(const Backend& backend, const MtpFile& sidecar, WeightFormat format,

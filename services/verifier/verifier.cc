@@ -80,9 +80,13 @@ absl::Status CheckMemory(const VerifierOptions& options, const Loaded& loaded,
                                              options.engine.max_sequences);
     if (options.handoff == Handoff::kInProcess || options.draft_socket.empty()) {
       plan.push_back(sidecar);
-    } else if (free && TotalOf(plan) + sidecar.bytes > *free) {
-      LOG(WARNING) << "a drafter on the same device will lack memory: it needs about "
-                   << sidecar.bytes << " bytes more";
+    } else {
+      ASSIGN_OR_RETURN(const MemoryShare blocks, DraftBlocksShare(config, options.engine));
+      plan.push_back(blocks);
+      if (free && TotalOf(plan) + sidecar.bytes > *free) {
+        LOG(WARNING) << "a drafter on the same device will lack memory: it needs about "
+                     << sidecar.bytes << " bytes more";
+      }
     }
   }
   LOG(INFO) << "memory " << PlanText(plan);

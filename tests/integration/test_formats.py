@@ -70,6 +70,7 @@ def test_rounded_activations_need_matrices_to_go_with(binaries, model):
 
 
 def test_synthetic_weights_name_what_is_rounded(new_group):
-    group = new_group(model="synthetic:tiny", verifier_flags=["--weights=fp8", "--activations=fp8"], drafter=False)
+    group = new_group(model="synthetic:tiny", drafter=False,
+                      verifier_flags=["--weights=fp8", "--activations=fp8", "--head-weights=int8"])
     said = group.client.generation.GetModel(generation_pb2.GetModelRequest())
-    assert said.weight_format == "fp8, activations fp8"
+    assert said.weight_format == "fp8, activations fp8, head int8"

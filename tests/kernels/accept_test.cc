@@ -161,6 +161,18 @@ TEST_F(AcceptTest, SimulationKeepsSoManyWhateverWasChosen) {
   }
 }
 
+TEST_F(AcceptTest, SimulationKeepsNoDraftThatDidNotCome) {
+  AcceptFixture fixture(5, 1);
+  const auto emitted = fixture.Run(
+      *backend_, {{.slot = 0,
+                   .simulated = 3,
+                   .sampling = kGreedy,
+                   .logits = {{0, 9, 0, 0, 0}, {0, 0, 9, 0, 0}, {0, 0, 0, 9, 0}, {0, 0, 0, 0, 9}},
+                   .row_tokens = {4, 0, -1, 0}}});
+  EXPECT_THAT(emitted[0], ElementsAre(1, 2));
+  EXPECT_THAT(fixture.accepted, ElementsAre(1));
+}
+
 TEST_F(AcceptTest, LaneWithoutRowsChoosesNothing) {
   AcceptFixture fixture(3, 2);
   const auto emitted = fixture.Run(

@@ -138,6 +138,7 @@ TEST_F(QuickDevicePortTest, LateDraftsAreReleased) {
   for (int i = 0; i < 20; ++i) ExpectDrafted(1, position++, 1, 3);
   EXPECT_EQ(Releases(), 1);
   EXPECT_EQ(harness_.metrics->Detaches("late").Value(), 0);
+  loop_.Stop();
 }
 
 TEST_F(QuickDevicePortTest, TwoReleasesEndTheAttachment) {
@@ -179,6 +180,7 @@ TEST_F(DevicePortTest, ADeadDrafterIsNotWaitedFor) {
   EXPECT_EQ(harness_.outcome, DraftOutcome::kNoDrafter);
   EXPECT_EQ(Releases(), 0);
   end = true;
+  loop_.Stop();
 }
 
 // The drafter's own wait ends when it is told to stop, although the verifier never writes.
