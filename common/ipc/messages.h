@@ -64,7 +64,7 @@ struct LaneRecord {
   int32_t unused[7] = {};
 };
 
-// Answers of the drafter, whichever memory they lie in.
+// Records of a round, whichever memory they lie in.
 using tandem::CertainRecord;
 using tandem::DraftRecord;
 using tandem::RoundTimes;

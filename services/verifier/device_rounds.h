@@ -28,7 +28,7 @@ class DeviceRounds final {
     std::function<bool()> stopped = {};    // it will not come
   };
   struct Result {
-    bool waited = false;              // for an expected round; else all below is empty
+    bool waited = false;              // for an expected round; else no draft was taken
     bool released = false;            // the wait reached its deadline or was stopped
     std::vector<int32_t> taken = {};  // by lane of Take
     double round_seconds = 0;         // published to finished; 0: not measured

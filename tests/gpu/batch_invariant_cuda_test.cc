@@ -27,7 +27,7 @@ class BatchInvariantCudaTest : public testing::TestWithParam<Kind> {
     std::unique_ptr<Backend> cuda = CudaOrNull();
     if (cuda == nullptr) GTEST_SKIP() << "no CUDA device";
     CudaStart start = MakeCudaBackend({.batch_invariant = false});
-    if (start.backend == nullptr) GTEST_SKIP() << start.refused;
+    ASSERT_NE(start.backend, nullptr) << start.refused;
     SyntheticModel model = SyntheticOfSize("tiny").value();
     model.format = GetParam().format;
     model.rounded_inputs = GetParam().rounded_inputs;

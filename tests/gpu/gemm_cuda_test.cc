@@ -19,7 +19,7 @@ class GemmCudaTest : public testing::TestWithParam<LinearKind> {
     cuda_ = CudaOrNull();
     if (cuda_ == nullptr) GTEST_SKIP() << "no CUDA device";
     CudaStart start = MakeCudaBackend({.batch_invariant = false});
-    if (start.backend == nullptr) GTEST_SKIP() << start.refused;
+    ASSERT_NE(start.backend, nullptr) << start.refused;
     gemm_ = std::move(start.backend);
   }
   // What a sum may be off, relative to the magnitudes of its terms: one bf16 rounding of every

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs what tests/gpu/run.sh and serve.sh need on a machine where nothing can be installed: the stripped programs, the
+# Packs what tests/gpu/run.sh needs, with serve.sh and deaths.sh, where nothing can be installed: the stripped programs, the
 # libraries they use besides glibc, the demo model and the scripts. Tests go along where the build has them.
 #
 #   tests/gpu/pack.sh BUILD_DIR OUT.tar.xz [PROGRAM...]

@@ -61,7 +61,6 @@ TEST_F(WordsCudaTest, AReachedValueIsNotWaitedFor) {
   EXPECT_FALSE(first_->ReleaseWait());
 }
 
-// G2 of the process protocol.
 TEST_F(WordsCudaTest, AReleaseEndsAPendingWaitWithinAMillisecond) {
   constexpr int kWaits = 1000;
   int in_time = 0;

@@ -96,7 +96,7 @@ TEST_F(DevicePortTest, DraftsComeWithTheNextPass) {
     EXPECT_EQ(loop_.drafter.fed[static_cast<size_t>(round)].count, 1 + round % (kMaxDrafts + 1));
 }
 
-// G8 of the process protocol, in small: the words wrap while rounds go on.
+// The words wrap while rounds go on.
 class WrappingDevicePortTest : public DevicePortTest {
  protected:
   WrappingDevicePortTest() : DevicePortTest({.floor_seconds = 5}, (uint64_t{1} << 32) - 20) {}
