@@ -42,8 +42,8 @@ def test_says_its_mode(device):
     assert "device mode" in device.verifiers[0].tail() and "device mode" in device.drafters[0].tail()
 
 
-@pytest.mark.sanitize
-@pytest.mark.parametrize("mode", MODES)
+# Two minutes each under a sanitizer: one is enough there.
+@pytest.mark.parametrize("mode", ["greedy", "t07", pytest.param("t1", marks=pytest.mark.sanitize)])
 def test_drafts_change_no_text(device, golden, mode):
     accepted = 0
     for case in golden["cases"][:4]:
