@@ -68,23 +68,18 @@ Word& BlockView::word(WordIndex index) const {
   return *reinterpret_cast<Word*>(At(Layout::kWords, set + index, sizeof(Word)));
 }
 
-StepRecord* BlockView::step(uint64_t step) const {
-  return reinterpret_cast<StepRecord*>(At(Layout::kSteps, step % kRing, sizeof(StepRecord)));
-}
+StepRecord* BlockView::step(uint64_t step) const { return Copy<StepRecord>(Layout::kSteps, step); }
 
 LaneRecord* BlockView::lanes(uint64_t step) const {
-  const uint64_t stride = static_cast<uint64_t>(layout_.sizes.max_lanes) * sizeof(LaneRecord);
-  return reinterpret_cast<LaneRecord*>(At(Layout::kLanes, step % kRing, stride));
+  return Copy<LaneRecord>(Layout::kLanes, step, layout_.sizes.max_lanes);
 }
 
 int32_t* BlockView::tokens(uint64_t step) const {
-  const uint64_t stride = static_cast<uint64_t>(layout_.sizes.max_rows) * sizeof(int32_t);
-  return reinterpret_cast<int32_t*>(At(Layout::kTokens, step % kRing, stride));
+  return Copy<int32_t>(Layout::kTokens, step, layout_.sizes.max_rows);
 }
 
 DraftRecord* BlockView::drafts(uint64_t step) const {
-  const uint64_t stride = static_cast<uint64_t>(layout_.sizes.max_lanes) * sizeof(DraftRecord);
-  return reinterpret_cast<DraftRecord*>(At(Layout::kDrafts, step % kRing, stride));
+  return Copy<DraftRecord>(Layout::kDrafts, step, layout_.sizes.max_lanes);
 }
 
 float* BlockView::features(uint64_t step) const {
@@ -99,18 +94,14 @@ uint32_t* BlockView::device_word(DeviceWordIndex index) const {
 }
 
 CertainRecord* BlockView::certain(uint64_t step) const {
-  const uint64_t stride = static_cast<uint64_t>(layout_.sizes.max_lanes) * sizeof(CertainRecord);
-  return reinterpret_cast<CertainRecord*>(At(Layout::kCertain, step % kRing, stride));
+  return Copy<CertainRecord>(Layout::kCertain, step, layout_.sizes.max_lanes);
 }
 
 DraftRecord* BlockView::device_drafts(uint64_t step) const {
-  const uint64_t stride = static_cast<uint64_t>(layout_.sizes.max_lanes) * sizeof(DraftRecord);
-  return reinterpret_cast<DraftRecord*>(At(Layout::kDeviceDrafts, step % kRing, stride));
+  return Copy<DraftRecord>(Layout::kDeviceDrafts, step, layout_.sizes.max_lanes);
 }
 
-RoundTimes* BlockView::times(uint64_t step) const {
-  return reinterpret_cast<RoundTimes*>(At(Layout::kTimes, step % kRing, sizeof(RoundTimes)));
-}
+RoundTimes* BlockView::times(uint64_t step) const { return Copy<RoundTimes>(Layout::kTimes, step); }
 
 void VerifierChannel::Start(uint64_t nonce) const {
   for (int i = 0; i < kWordsPerEpoch; ++i) {

@@ -35,6 +35,11 @@ class BlockView final {
 
  private:
   char* At(Layout::Offset offset, uint64_t index, uint64_t stride) const;
+  // Step's copy in the ring of an area that holds `count` T per step.
+  template <typename T>
+  T* Copy(Layout::Offset offset, uint64_t step, int count = 1) const {
+    return reinterpret_cast<T*>(At(offset, step % kRing, static_cast<uint64_t>(count) * sizeof(T)));
+  }
   Layout layout_;
   char* control_ = nullptr;
   char* features_ = nullptr;

@@ -13,6 +13,9 @@ using Clock = std::chrono::steady_clock;
 
 // So long from now, at most a minute: an enormous deadline must not overflow the clock.
 Clock::time_point After(double seconds);
+inline double Seconds(Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
 
 // A counter in memory shared by two processes, alone in a pair of cache lines. One side writes it
 // and it only grows. Zeroed memory is a valid Word.

@@ -11,9 +11,7 @@ constexpr auto kWaitSlice = std::chrono::seconds(1);
 // verifier's first rounds would run into their deadline if this one slept on.
 constexpr auto kProbeSlice = std::chrono::milliseconds(2);
 
-double Since(ipc::Clock::time_point start) {
-  return std::chrono::duration<double>(ipc::Clock::now() - start).count();
-}
+double Since(ipc::Clock::time_point start) { return ipc::Seconds(ipc::Clock::now() - start); }
 
 // The first round that cannot be in the middle of being overwritten.
 uint64_t OldestReadable(uint64_t verified) {

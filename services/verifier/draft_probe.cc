@@ -16,10 +16,6 @@ constexpr double kRescueLimit = 0.001;
 // The thread that releases may be late once; the device not.
 constexpr int kRescues = 5;
 
-double Seconds(ipc::Clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 RoundTrip Summary(std::vector<double> seconds) {
   std::sort(seconds.begin(), seconds.end());
   return {.median = seconds[seconds.size() / 2], .p99 = seconds[seconds.size() * 99 / 100]};
@@ -36,7 +32,7 @@ absl::StatusOr<RoundTrip> ProbeHost(const ipc::VerifierChannel& channel) {
       return absl::DeadlineExceededError(absl::StrCat("the drafter answered ", i - 1, " of ",
                                                       ipc::kProbeRounds, " probes in 1 s"));
     }
-    seconds.push_back(Seconds(ipc::Clock::now() - start));
+    seconds.push_back(ipc::Seconds(ipc::Clock::now() - start));
   }
   return Summary(std::move(seconds));
 }
@@ -80,7 +76,7 @@ absl::Status DeviceProbe::Rescue(const ipc::BlockView& view) {
     watchdog_.Arm(deadline, [] { return false; });
     backend_->WaitWord(view.device_word(ipc::kDeviceRescue), i);
     backend_->Wait();
-    const double late = Seconds(ipc::Clock::now() - deadline);
+    const double late = ipc::Seconds(ipc::Clock::now() - deadline);
     if (!watchdog_.Disarm()) return absl::InternalError("a word that nobody writes was written");
     fastest = std::min(fastest, late);
   }

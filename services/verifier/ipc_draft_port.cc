@@ -7,13 +7,7 @@
 #include "common/base/check.h"
 
 namespace tandem {
-namespace {
-
-double Seconds(ipc::Clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 IpcDraftPort::IpcDraftPort(const Options& options, DraftAttachment* attachment,
                            VerifierMetrics* metrics, std::unique_ptr<DeviceRounds> device)
@@ -103,7 +97,7 @@ ipc::WaitResult IpcDraftPort::Wait() {
   const uint64_t drafted = channel_.drafted();
   if (drafted >= step_) return ipc::WaitResult::kReached;
   if (drafted < released_step_) {
-    const double waiting = Seconds(ipc::Clock::now() - first_release_);
+    const double waiting = ipc::Seconds(ipc::Clock::now() - first_release_);
     if (waiting > options_.release_window_seconds) attachment_->Condemn(channel_.view().epoch());
     return ipc::WaitResult::kDeadline;
   }
@@ -116,8 +110,8 @@ ipc::WaitResult IpcDraftPort::Wait() {
 void IpcDraftPort::Released(uint64_t awaited) {
   metrics_->watchdog_releases.Increment();
   const ipc::Clock::time_point now = ipc::Clock::now();
-  const bool again =
-      releases_in_a_row_ > 0 && Seconds(now - first_release_) <= options_.release_window_seconds;
+  const bool again = releases_in_a_row_ > 0 &&
+                     ipc::Seconds(now - first_release_) <= options_.release_window_seconds;
   releases_in_a_row_ = again ? releases_in_a_row_ + 1 : 1;
   if (!again) first_release_ = now;
   released_step_ = awaited;
@@ -126,10 +120,10 @@ void IpcDraftPort::Released(uint64_t awaited) {
 
 void IpcDraftPort::Measure(const ipc::DraftRecord& echo, ipc::Clock::time_point waited_since) {
   const ipc::Clock::time_point now = ipc::Clock::now();
-  const double seconds = Seconds(now - published_at_);
+  const double seconds = ipc::Seconds(now - published_at_);
   const double work = echo.draft_micros * 1e-6;
   // Without a wait the time would be that of the engine.
-  const bool waited = Seconds(now - waited_since) > 5e-6;
+  const bool waited = ipc::Seconds(now - waited_since) > 5e-6;
   if (alone_) deadline_.Measured(step_, seconds);
   if (alone_ && waited && work <= seconds) metrics_->handoff_seconds.Observe(seconds - work);
 }

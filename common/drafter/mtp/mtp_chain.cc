@@ -220,12 +220,17 @@ MtpChain::Rows MtpChain::DraftedRows(const MtpCounts& counts, const MtpInputs& i
           .z_prev = k == 2 ? inputs.z.device : View<float* const>(chain_z_[(k - 1) % 2])};
 }
 
-void MtpChain::Run(absl::Span<const MtpFeed> feeds) {
-  const MtpCounts counts = CountsOf(feeds);
-  const MtpInputs inputs = LayOut(counts);
+MtpInputs MtpChain::Upload(absl::Span<const MtpFeed> feeds, const MtpCounts& counts) {
+  MtpInputs inputs = LayOut(counts);
   WriteCertain(feeds, inputs);
   WriteDrafted(feeds, inputs);
   backend_->CopyIn(inputs_.data, host_inputs_.data(), inputs.bytes);
+  return inputs;
+}
+
+void MtpChain::Run(absl::Span<const MtpFeed> feeds) {
+  const MtpCounts counts = CountsOf(feeds);
+  const MtpInputs inputs = Upload(feeds, counts);
   RunOps(counts, inputs);
   const size_t lanes = static_cast<size_t>(options_.max_lanes);
   const int depths = feeds.empty() ? 0 : feeds.front().wanted;

@@ -66,6 +66,8 @@ class MtpChain final {
   DraftResolveArgs Resolve(const DeviceRound& round, size_t lanes, const MtpInputs& inputs);
   GraphKey KeyOf(const MtpCounts& counts) const;
   MtpInputs LayOut(const MtpCounts& counts);
+  // Lays out, writes and copies in what a round reads.
+  MtpInputs Upload(absl::Span<const MtpFeed> feeds, const MtpCounts& counts);
   void WriteCertain(absl::Span<const MtpFeed> feeds, const MtpInputs& inputs) const;
   static void WriteDrafted(absl::Span<const MtpFeed> feeds, const MtpInputs& inputs);
   Rows CertainRows(const MtpCounts& counts, const MtpInputs& inputs) const;

@@ -54,10 +54,7 @@ void MtpChain::Enqueue(const DeviceRound& round, absl::Span<const MtpFeed> feeds
                        bool last) {
   CopyFed();
   const MtpCounts counts = CountsOf(feeds);
-  const MtpInputs inputs = LayOut(counts);
-  WriteCertain(feeds, inputs);
-  WriteDrafted(feeds, inputs);
-  backend_->CopyIn(inputs_.data, host_inputs_.data(), inputs.bytes);
+  const MtpInputs inputs = Upload(feeds, counts);
   const std::vector<DraftResolveLane> lanes = ResolveLanes(feeds);
   backend_->CopyIn(lanes_.data, lanes.data(), lanes.size() * sizeof(DraftResolveLane));
   DraftResolveArgs resolve = Resolve(round, lanes.size(), inputs);

@@ -7,9 +7,8 @@
 #include <random>
 #include <thread>
 
-#include "services/drafter/draft_loop.h"
-#include "tests/unit/drafter/fake_drafter.h"
 #include "tests/unit/drafter/handoff_harness.h"
+#include "tests/unit/drafter/loop_thread.h"
 
 namespace tandem {
 namespace {
@@ -18,43 +17,13 @@ namespace {
 constexpr DraftDeadline::Options kQuick = {
     .floor_seconds = 0.3, .cold_seconds = 0.3, .cold_rounds = 0};
 
-// A real drafter loop in device mode on a thread of its own.
-class LoopThread final {
- public:
-  explicit LoopThread(const ScriptedPeer& peer)
-      : page_(*MetricsPage::Create("")),
-        metrics_(*page_),
-        drafter(kTestSizes.slots, kTestSizes.width, kTestSizes.vocab),
-        loop_(peer.channel(), &drafter, &metrics_, peer.backend()) {}
-  ~LoopThread() { Stop(); }
-  void Start() {
-    thread_ = std::thread([this] { loop_.RunOnDevice([this] { return stop_.load(); }); });
-  }
-  void Stop() {
-    stop_.store(true);
-    if (thread_.joinable()) thread_.join();
-  }
-
- private:
-  std::unique_ptr<MetricsPage> page_;
-  DrafterMetrics metrics_;
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
-
- public:
-  FakeDrafter drafter;
-
- private:
-  DraftLoop loop_;
-};
-
 class DevicePortTest : public ::testing::Test {
  protected:
   explicit DevicePortTest(DraftDeadline::Options deadline = {.floor_seconds = 5},
                           uint64_t first_step = 1)
       : harness_(deadline, 10, MakeCpuBackend(1), /*device=*/true, first_step),
         peer_(ScriptedPeer::Attach(harness_)),
-        loop_(*peer_) {}
+        loop_(peer_->channel(), peer_->backend()) {}
 
   void ExpectDrafted(int slot, int64_t position, int count, int wanted) {
     const Drafts drafts = harness_.Round(slot, position, count, wanted);
@@ -255,7 +224,7 @@ TEST_F(DevicePortTest, ANewAttachmentStartsWithEmptyWords) {
   for (int i = 0; i < 3; ++i) {
     const auto next = ScriptedPeer::Attach(harness_);
     ASSERT_NE(next, nullptr);
-    LoopThread loop(*next);
+    LoopThread loop(next->channel(), next->backend());
     loop.Start();
     for (int round = 0; round < 20; ++round) ExpectDrafted(1, position++, 1, 3);
     loop.Stop();

@@ -7,9 +7,8 @@
 #include <limits>
 #include <thread>
 
-#include "services/drafter/draft_loop.h"
-#include "tests/unit/drafter/fake_drafter.h"
 #include "tests/unit/drafter/handoff_harness.h"
+#include "tests/unit/drafter/loop_thread.h"
 
 namespace tandem {
 namespace {
@@ -23,36 +22,6 @@ double Since(Clock::time_point start) {
 // No cold allowance: deadlines are 300 ms from the first round on.
 constexpr DraftDeadline::Options kQuick = {
     .floor_seconds = 0.3, .cold_seconds = 0.3, .cold_rounds = 0};
-
-// A real drafter loop on a thread of its own.
-class LoopThread final {
- public:
-  explicit LoopThread(const ipc::DrafterChannel& channel)
-      : page_(*MetricsPage::Create("")),
-        metrics_(*page_),
-        drafter(kTestSizes.slots, kTestSizes.width, kTestSizes.vocab),
-        loop_(channel, &drafter, &metrics_) {}
-  ~LoopThread() { Stop(); }
-  void Start() {
-    thread_ = std::thread([this] { loop_.Run([this] { return stop_.load(); }); });
-  }
-  void Stop() {
-    stop_.store(true);
-    if (thread_.joinable()) thread_.join();
-  }
-
- private:
-  std::unique_ptr<MetricsPage> page_;
-  DrafterMetrics metrics_;
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
-
- public:
-  FakeDrafter drafter;
-
- private:
-  DraftLoop loop_;
-};
 
 void ExpectDrafts(const Drafts& drafts, const Drafts& expected) {
   ASSERT_EQ(drafts.count, expected.count);

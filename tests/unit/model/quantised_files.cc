@@ -7,22 +7,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "tests/kernels/e4m3_values.h"
 
 namespace tandem {
 namespace {
 
 constexpr int kGroup = 64;
-
-// The nearest of the 127 values of a sign, of two the one with an even code; beyond the largest it.
-int NearestE4m3(double value) {
-  int best = 0;
-  for (int code = 1; code < 0x7f; ++code) {
-    const double distance = std::fabs(E4m3Value(code) - std::fabs(value));
-    const double least = std::fabs(E4m3Value(best) - std::fabs(value));
-    if (distance < least || (distance == least && code % 2 == 0)) best = code;
-  }
-  return std::signbit(value) ? best | 0x80 : best;
-}
 
 double RoundToBf16(double value) {
   if (value == 0.0) return 0.0;
@@ -89,13 +79,6 @@ std::vector<TestTensor> QuantiseInt6(const TestTensor& tensor, const Matrix64& m
 }
 
 }  // namespace
-
-double E4m3Value(int code) {
-  const int exponent = code >> 3 & 15, mantissa = code & 7;
-  const double magnitude =
-      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
-  return code & 0x80 ? -magnitude : magnitude;
-}
 
 std::vector<std::string> MatrixNames(const TinyShape& shape) {
   std::vector<std::string> names;

@@ -19,9 +19,6 @@ enum class Stored {
   kInt6,
 };
 
-// The value of an E4M3 code by its definition: sign, 4 bits of exponent with bias 7, 3 of mantissa.
-double E4m3Value(int code);
-
 // The names of the six large matrices of all layers.
 std::vector<std::string> MatrixNames(const TinyShape& shape = {});
 

@@ -13,6 +13,7 @@
 #include "common/model/weights.h"
 #include "common/model/weights_layers.h"
 #include "kernels/linear/linear_cpu.h"
+#include "tests/kernels/e4m3_values.h"
 #include "tests/unit/model/file_writers.h"
 #include "tests/unit/model/quantised_files.h"
 
